@@ -1,0 +1,75 @@
+"""Archival memory: notes, one Markdown file each, found through search (paper, section 2.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from memory_fs.errors import FunctionError
+from memory_fs.events import clean
+from memory_fs.formats.note import Note, note_name, render_note
+from memory_fs.index import Page
+from memory_fs.search import Search
+from memory_fs.vault import Transaction
+
+FULL = 512  # files in one folder; people and git trees like small folders
+
+
+class Archival:
+    """The notes of one vault."""
+
+    def __init__(self, records: Search) -> None:
+        """Args: records: the searchable side of the vault."""
+        self._records = records
+        self._new: dict[str, str] = {}  # text -> id of notes made by this program, perhaps not yet indexed
+
+    def insert(
+        self,
+        transaction: Transaction,
+        content: str,
+        tags: Sequence[str] = (),
+        source: Mapping[str, Any] | None = None,
+        title: str = "",
+    ) -> str:
+        """Write a new note; returns its id.
+
+        Raises:
+            FunctionError: the content is empty, or a note says exactly this already (its id is named).
+        """
+        content = clean(content)
+        if not content.strip():
+            raise FunctionError("content is empty; nothing was saved")
+        known = self._known(content)
+        if known:
+            raise FunctionError(f"this is saved already, as note {known}")
+        vault = self._records.vault
+        now = vault.now()
+        labels = tuple(dict.fromkeys(clean(tag).strip() for tag in tags if tag.strip()))
+        note = Note(vault.new_id(), content, now, clean(title), labels, dict(source or {}))
+        transaction.write(f"{self._folder(f'archival/{now:%Y/%m}')}/{note_name(note, now.date())}", render_note(note))
+        self._new[content] = note.id
+        return note.id
+
+    def _known(self, content: str) -> str | None:
+        """The id of the note with exactly this text. The index is asked as it is: a sync would cost each insert."""
+        note_id = self._new.get(content)
+        hit = self._records.index.find_text("archival", content) if note_id is None else None
+        if note_id is not None:
+            hit = self._records.get("archival", note_id)
+        return hit.id if hit and hit.text == content and (self._records.vault.root / hit.path).exists() else None
+
+    def _folder(self, month: str) -> str:
+        """The month's folder, or its newest part once the month is full."""
+        place = self._records.vault.root / month
+        parts = sorted(child.name for child in place.glob("part-*") if child.is_dir())
+        current = f"{month}/{parts[-1]}" if parts else month
+        files = len(list((self._records.vault.root / current).glob("*.md")))
+        return current if files < FULL else f"{month}/part-{len(parts) + 2:04d}"
+
+    def search(self, query: str, page: int = 1, size: int = 5, **filters: Any) -> Page:
+        """Notes for a query, best first; filters as for `Index.search`."""
+        return self._records.search("archival", query, page=page, size=size, **filters)
+
+    def count(self) -> int:
+        """How many notes there are."""
+        return self._records.count("archival")

@@ -1,0 +1,189 @@
+"""Core memory: the blocks that are always in the prompt (paper, section 2.1, "working context").
+
+Every write is checked before anything is staged: the label, `read_only`, the limit, and that the text to replace is
+there exactly once. What is refused says what to do next; the model reads it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import replace as with_fields
+from pathlib import Path
+
+from memory_fs.errors import FormatError, FunctionError, VaultError
+from memory_fs.events import clean
+from memory_fs.formats.block import Block, new_block, parse_block, replace_value
+from memory_fs.vault import Transaction, Vault, decode
+
+FIRST = ("persona", "human")
+_LABEL = re.compile(r"[\w-]{1,60}\Z")
+_NUMBERED = re.compile(r"\s*\d{1,3}: ")
+
+
+class Core:
+    """The blocks of one vault."""
+
+    def __init__(self, vault: Vault) -> None:
+        """Args: vault: where `core/*.yaml` are."""
+        self._vault = vault
+        self._good: dict[str, Block] = {}
+
+    def labels(self) -> list[str]:
+        """The blocks there are: persona and human first, then by name."""
+        folder = self._vault.root / "core"
+        names = [place.stem for place in folder.glob("*.yaml") if not place.name.startswith(".")]
+        return sorted(names, key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name))
+
+    def blocks(self) -> list[Block]:
+        """Every block as its file says now; a broken file gives its last good value and a warning."""
+        return [self.block(label) for label in self.labels()]
+
+    def block(self, label: str) -> Block:
+        """One block, read from its file.
+
+        Raises:
+            FunctionError: there is no such block.
+        """
+        try:
+            text = self._vault.read(_path(label))
+            if text is None:
+                raise FunctionError(self._unknown(label))
+            self._good[label] = parse_block(text, label, _path(label))
+        except FunctionError:
+            raise
+        except VaultError as error:
+            return with_fields(self._last_good(label), warnings=(f"{error}; its last good value stays in use",))
+        return self._good[label]
+
+    def _last_good(self, label: str) -> Block:
+        """The newest value that could be read: in this program, else in history."""
+        if label in self._good:
+            return self._good[label]
+        for change in self._vault.history.log(_path(label)):
+            data = self._vault.history.read(_path(label), change.rev)
+            try:
+                if data is not None:
+                    return parse_block(decode(data, _path(label)), label)
+            except FormatError:
+                continue
+        return Block(label, "", 1, True, "")
+
+    def append(self, transaction: Transaction, label: str, content: str) -> str:
+        """Add content as new lines at the end of a block.
+
+        Raises:
+            FunctionError: empty content, no such block, read-only, or over the limit.
+        """
+        if not content.strip():
+            raise FunctionError("content is empty; nothing was appended")
+        block = self._writable(transaction, label, content)
+        lines = block.value.split("\n")
+        if content.strip() in (line.strip() for line in lines):
+            return f"{label} already says: {content.strip()}"
+        value = f"{block.value}\n{content}" if block.value else content
+        return self._write(transaction, block, value)
+
+    def replace(self, transaction: Transaction, label: str, old_content: str, new_content: str) -> str:
+        """Replace a text that is in a block exactly once; an empty new text deletes it.
+
+        Raises:
+            FunctionError: no such block, read-only, over the limit, no match or more than one.
+        """
+        if not old_content:
+            raise FunctionError("old_content is empty; give the exact text to replace")
+        block = self._writable(transaction, label, old_content, new_content)
+        places = _places(block.value, old_content)
+        if not places:
+            raise FunctionError(self._no_match(block, old_content))
+        if len(places) > 1:
+            lines = " and ".join(str(block.value.count("\n", 0, place) + 1) for place in places[:5])
+            raise FunctionError(f"old_content is in {label} {len(places)} times, on lines {lines}; give a longer text")
+        if old_content == new_content:
+            return f"{label} is unchanged: old and new content are the same"
+        before, after = block.value[: places[0]], block.value[places[0] + len(old_content) :]
+        if not new_content and (not before or before.endswith("\n")) and (not after or after.startswith("\n")):
+            before, after = (before, after[1:]) if after else (before[:-1], after)  # no empty line stays behind
+        return self._write(transaction, block, before + new_content + after)
+
+    def insert(self, transaction: Transaction, label: str, content: str, line: int) -> str:
+        """Put content behind a line of a block: 0 is the start, -1 the end.
+
+        Raises:
+            FunctionError: as for append, or no such line.
+        """
+        if not content.strip():
+            raise FunctionError("content is empty; nothing was inserted")
+        block = self._writable(transaction, label, content)
+        lines = block.value.split("\n") if block.value else []
+        if not -1 <= line <= len(lines):
+            raise FunctionError(f"{label} has {len(lines)} lines; line must be from -1 to {len(lines)}")
+        at = len(lines) if line == -1 else line
+        return self._write(transaction, block, "\n".join([*lines[:at], content, *lines[at:]]))
+
+    def rethink(self, transaction: Transaction, label: str, content: str) -> str:
+        """Replace the whole value of a block.
+
+        Raises:
+            FunctionError: no such block, read-only, or over the limit.
+        """
+        return self._write(transaction, self._writable(transaction, label, content), content)
+
+    def create(self, transaction: Transaction, label: str, description: str, content: str = "") -> str:
+        """Make a new block.
+
+        Raises:
+            FunctionError: the label is taken, or no file could have that name.
+        """
+        if not _LABEL.match(label):
+            raise FunctionError("label must be 1 to 60 letters, digits, - and _")
+        if transaction.read(_path(label)) is not None:
+            raise FunctionError(f"block {label} is there already; append to it, or take another label")
+        transaction.write(_path(label), new_block(label, description, value=clean(content)))
+        return f"block {label} created"
+
+    def _writable(self, transaction: Transaction, label: str, *texts: str) -> Block:
+        """The block as this change sees it, after all checks that do not depend on the new value."""
+        try:
+            text = transaction.read(_path(label)) if _LABEL.match(label) else None
+            if text is None:
+                raise FunctionError(self._unknown(label))
+            block = parse_block(text, label, _path(label))
+        except FormatError as error:
+            raise FunctionError(f"{error}; a person has to mend the file before it can be written") from error
+        if block.read_only:
+            raise FunctionError(f"block {label} is read-only")
+        if any(_NUMBERED.match(text) for text in texts):
+            raise FunctionError("leave the line number out; give the text alone")
+        return block
+
+    def _write(self, transaction: Transaction, block: Block, value: str) -> str:
+        value = clean(value)
+        if len(value) > max(block.limit, 0) and len(value) >= block.used:
+            raise FunctionError(
+                f"{block.label} would have {len(value)} characters, its limit is {block.limit}; "
+                "shorten it with core_memory_replace, or save the text with archival_memory_insert"
+            )
+        text = transaction.read(_path(block.label)) or ""
+        if value == block.value:
+            return f"{block.label} is unchanged"
+        transaction.write(_path(block.label), replace_value(text, value, _path(block.label)))
+        return f"{block.label} saved, {len(value)} of {block.limit} characters used"
+
+    def _no_match(self, block: Block, old: str) -> str:
+        lines = [line for line in block.value.split("\n") if line.strip()]
+        near = difflib.get_close_matches(old, lines, n=1, cutoff=0.0)
+        hint = f"; the nearest line is: {near[0]}" if near else f"; {block.label} is empty, use core_memory_append"
+        return f"old_content is not in {block.label}{hint}"
+
+    def _unknown(self, label: str) -> str:
+        return f"no block {label[:60]!r}; the blocks are: {', '.join(self.labels()) or 'none'}"
+
+
+def _path(label: str) -> str:
+    return f"core/{Path(label).name}.yaml"
+
+
+def _places(text: str, part: str) -> list[int]:
+    """Where a part starts in a text, overlapping ones included."""
+    return [match.start() for match in re.finditer(f"(?={re.escape(part)})", text)]

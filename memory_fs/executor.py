@@ -1,0 +1,50 @@
+"""The function executor (paper, section 2.3): a completion becomes a call, a call becomes a result.
+
+A model's mistake is a result that says what to do next, never an exception; what the failed call staged is dropped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from memory_fs.errors import FunctionError, MemoryFsError
+from memory_fs.events import Call, Result
+from memory_fs.functions import FunctionTable, parse_call
+from memory_fs.memory_functions import Memory
+
+
+@dataclass
+class Executor:
+    """Runs calls against one table of functions."""
+
+    table: FunctionTable
+
+    def read(self, completion: str) -> Call | Result:
+        """The call that a completion proposes, or the result that says why it is none."""
+        try:
+            found = parse_call(completion)
+        except FunctionError as error:
+            return Result(False, str(error))
+        return Call(
+            function=found["function"],
+            arguments=found.get("arguments", {}),
+            known=str(found.get("known", "")),
+            missing=str(found.get("missing", "")),
+            request_heartbeat=found.get("request_heartbeat") is True,
+        )
+
+    def run(self, call: Call, memory: Memory) -> Result:
+        """Execute a call."""
+        staged = set(memory.transaction.staged)
+        try:
+            function = self.table.get(call.function)
+            arguments = function.check(call.arguments)
+            value = function.run(memory, **arguments) if function.wants_memory else function.run(**arguments)
+        except MemoryFsError as error:
+            memory.transaction.keep_only(staged)
+            return Result(False, f"error: {error}")
+        except Exception as error:
+            # A person's own function may fail in any way: the model is told, the turn goes on.
+            memory.transaction.keep_only(staged)
+            return Result(False, f"error: {call.function} failed: {type(error).__name__}: {error}"[:500])
+        return Result(True, value if isinstance(value, str) else str(value))

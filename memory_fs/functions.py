@@ -1,0 +1,240 @@
+"""The functions that the model can call: one table, from which all else comes.
+
+A function is a typed Python function with a docstring. Its schema, its line in the prompt, its branch of the grammar
+and the checks of its arguments are made from the signature, so a person's own function needs nothing more.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, get_args, get_origin, get_type_hints
+
+from memory_fs.errors import FunctionError
+from memory_fs.events import clean
+
+KINDS: dict[Any, dict[str, Any]] = {
+    str: {"type": "string"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    bool: {"type": "boolean"},
+}
+TEXT_CHARS = 2000  # the longest text the grammar lets the model write in one argument, characters
+_REQUIRED = inspect.Parameter.empty
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One argument: `kind` is str, int, float, bool or list[str]."""
+
+    name: str
+    kind: Any
+    default: Any = _REQUIRED
+
+    @property
+    def required(self) -> bool:
+        """Whether a call must give it."""
+        return self.default is _REQUIRED
+
+    def schema(self) -> dict[str, Any]:
+        """Its JSON schema."""
+        if get_origin(self.kind) is list:
+            return {"type": "array", "items": {"type": "string", "maxLength": 60}, "maxItems": 5}
+        schema = dict(KINDS[self.kind])
+        return {**schema, "maxLength": TEXT_CHARS} if self.kind is str else schema
+
+    def check(self, value: Any, function: str) -> Any:
+        """The value, when it is of the right kind.
+
+        Raises:
+            FunctionError: it is not; says what is wanted.
+        """
+        if self.kind is str and isinstance(value, str):
+            return clean(value)
+        if get_origin(self.kind) is list and isinstance(value, list) and all(isinstance(v, str) for v in value):
+            return [clean(item) for item in value]
+        if self.kind is float and type(value) in (int, float):
+            return float(value)
+        if self.kind in (int, bool) and type(value) is self.kind:
+            return value
+        wanted = "a list of texts" if get_origin(self.kind) is list else KINDS[self.kind]["type"]
+        raise FunctionError(f"{function}: {self.name} must be {wanted}, not {json.dumps(value)[:60]}")
+
+
+@dataclass(frozen=True)
+class Function:
+    """One function of the table.
+
+    Attributes:
+        doc: the first paragraph of its docstring, for the model.
+        run: called with the memory first where `wants_memory`, then the arguments by name; returns text.
+    """
+
+    name: str
+    doc: str
+    parameters: tuple[Parameter, ...]
+    run: Callable[..., Any]
+    wants_memory: bool = False
+
+    @classmethod
+    def of(cls, function: Callable[..., Any]) -> Function:
+        """Make a table entry of a typed Python function.
+
+        Raises:
+            FunctionError: no docstring, or a parameter without a type that JSON has.
+        """
+        name = function.__name__
+        doc = " ".join((inspect.getdoc(function) or "").split("\n\n")[0].split())
+        if not doc:
+            raise FunctionError(f"{name} needs a docstring: the model chooses by it")
+        hints = get_type_hints(function)
+        parameters = []
+        wants_memory = False
+        for position, (key, found) in enumerate(inspect.signature(function).parameters.items()):
+            kind = hints.get(key)
+            if position == 0 and key == "memory":
+                wants_memory = True
+            elif kind in KINDS or (get_origin(kind) is list and get_args(kind) == (str,)):
+                parameters.append(Parameter(key, kind, found.default))
+            else:
+                raise FunctionError(f"{name}: parameter {key} must be typed str, int, float, bool or list[str]")
+        return cls(name, doc, tuple(parameters), function, wants_memory)
+
+    def signature(self) -> str:
+        """`name(a, b)`: how the prompt shows it."""
+        return f"{self.name}({', '.join(parameter.name for parameter in self.parameters)})"
+
+    def schema(self) -> dict[str, Any]:
+        """The JSON schema of its arguments, in the order of the signature."""
+        return {
+            "type": "object",
+            "properties": {parameter.name: parameter.schema() for parameter in self.parameters},
+            "required": [parameter.name for parameter in self.parameters],
+            "additionalProperties": False,
+        }
+
+    def check(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments to call it with.
+
+        Raises:
+            FunctionError: one is missing, unknown or of the wrong kind; says which are expected.
+        """
+        names = [parameter.name for parameter in self.parameters]
+        unknown = [key for key in arguments if key not in names]
+        missing = [p.name for p in self.parameters if p.required and p.name not in arguments]
+        if unknown or missing:
+            what = f"no argument {unknown[0][:40]!r}" if unknown else f"argument {missing[0]} is missing"
+            raise FunctionError(f"{self.name}: {what}; it takes: {', '.join(names) or 'nothing'}")
+        return {p.name: p.check(arguments[p.name], self.name) for p in self.parameters if p.name in arguments}
+
+
+class FunctionTable:
+    """Functions by name, in the order in which the model is shown them."""
+
+    def __init__(self, functions: Iterable[Callable[..., Any]] = ()) -> None:
+        """Args: functions: typed Python functions with docstrings."""
+        self._functions: dict[str, Function] = {}
+        for function in functions:
+            self.add(function)
+
+    def add(self, function: Callable[..., Any]) -> Function:
+        """Register a function.
+
+        Raises:
+            FunctionError: the name is taken, or the function is not typed.
+        """
+        made = Function.of(function)
+        if made.name in self._functions:
+            raise FunctionError(f"a function {made.name} is registered already")
+        self._functions[made.name] = made
+        return made
+
+    def get(self, name: str) -> Function:
+        """A function by its name.
+
+        Raises:
+            FunctionError: there is none; names those there are.
+        """
+        if name not in self._functions:
+            raise FunctionError(f"no function {name[:60]!r}; the functions are: {', '.join(self._functions)}")
+        return self._functions[name]
+
+    def select(self, names: Iterable[str]) -> list[Function]:
+        """The named functions, in this table's order; all of them when no name is given.
+
+        Raises:
+            FunctionError: a name is unknown.
+        """
+        wanted = [self.get(name).name for name in names]
+        return [function for name, function in self._functions.items() if not wanted or name in wanted]
+
+
+def grammar(
+    functions: Iterable[Function],
+    *,
+    heartbeat: bool = False,
+    choices: Mapping[tuple[str, str], Iterable[str]] | None = None,
+    bare: str = "",
+) -> str:
+    """A llguidance Lark grammar for one function call with its thought.
+
+    The call is `{"known": ..., "missing": ..., "function": ..., "arguments": {...}}`. `missing` is exactly "nothing"
+    when the function is send_message and never starts so otherwise: the thought cannot contradict the call.
+
+    Args:
+        functions: those that may be called in this step.
+        heartbeat: ask for the paper's `request_heartbeat` as well.
+        bare: a function that is only chosen here; its arguments are worded by another pass.
+        choices: (function, argument) -> the only texts that the argument may be, for example the lines of a block.
+    """
+    branches, rules = [], []
+    for number, function in enumerate(functions):
+        schema = function.schema()
+        for key in schema["properties"]:
+            allowed = list((choices or {}).get((function.name, key), ()))
+            if allowed:
+                schema["properties"][key] = {"enum": allowed}
+        schema["x-guidance"] = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+        if function.name == bare:
+            branches.append(f"""NOTHING {json.dumps(f', "function": "{bare}"}}')}""")
+            continue
+        missing = "NOTHING" if function.name == "send_message" else "SOMETHING"
+        beat = ' ", \\"request_heartbeat\\": " BOOL' if heartbeat and function.name != "send_message" else ""
+        opening = json.dumps(f', "function": "{function.name}", "arguments": ')
+        branches.append(f'{missing} {opening} args{number}{beat} "}}"')
+        rules.append(f"args{number}: %json {json.dumps(schema)}")
+    return "\n".join(
+        [
+            'start: "{\\"known\\": " THOUGHT ", \\"missing\\": " call',
+            "call: " + "\n    | ".join(branches),
+            r'THOUGHT: /"([^"\\\x00-\x1f]){0,160}"/',
+            'NOTHING: "\\"nothing\\""',
+            r'SOMETHING: /"([^"\\\x00-\x1f]){3,80}"/ & ~/"[nN](othing|one|ever|o )(.|\n)*/',
+            "BOOL: /true|false/",
+            *rules,
+        ]
+    )
+
+
+def parse_call(text: str) -> dict[str, Any]:
+    """The JSON object in a completion.
+
+    Raises:
+        FunctionError: there is none; says what a call looks like.
+    """
+    try:
+        call = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        at = re.search(r"char (\d+)", str(error))
+        place = f" at character {at.group(1)}" if at else ""
+        raise FunctionError(
+            f'no valid call{place}; write {{"function": "...", "arguments": {{...}}}}, complete and nothing else'
+        ) from error
+    if not isinstance(call, dict) or not isinstance(call.get("function"), str):
+        raise FunctionError('no valid call; "function" must be the name of a function')
+    if not isinstance(call.get("arguments", {}), dict):
+        raise FunctionError('no valid call; "arguments" must be an object')
+    return call

@@ -1,0 +1,317 @@
+"""History: every change of the vault as a git commit. The only importer of pygit2.
+
+The git directory is `.memory_fs/git` and the vault is its work tree, so plain git reads it:
+`git --git-dir=vault/.memory_fs/git log -p`. A commit rebuilds only the trees on the paths it changes and touches
+neither git's index nor the work tree; files and their durability are the vault's business.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone
+from functools import cached_property
+from pathlib import Path
+
+import pygit2
+from pygit2.enums import FileMode, ObjectType, RepositoryInitFlag, SortMode
+
+from memory_fs.errors import VaultError
+
+MAIN = "refs/heads/main"
+PENDING = "refs/memory_fs/pending"
+AGENT = ("agent", "agent@memory-fs.invalid")
+Author = tuple[str, str]
+
+
+@dataclass(frozen=True, eq=False)
+class Change:
+    """One commit.
+
+    Attributes:
+        rev: the commit's id, 40 hex digits.
+        author: the name of who did it.
+        time: aware.
+        subject: what was done and why, one line.
+        trailers: `Session`, `Turn`, `Function`, `Undoes`, `Redoes`.
+    """
+
+    rev: str
+    author: str
+    time: datetime
+    subject: str
+    trailers: Mapping[str, str]
+    _history: History
+
+    @cached_property
+    def files(self) -> tuple[tuple[str, str], ...]:
+        """(path, unified diff) of every file that the change touched."""
+        return tuple(self._history.patches(self.rev))
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The files that the change touched."""
+        return tuple(path for path, _ in self.files)
+
+    @property
+    def diff(self) -> str:
+        """The whole change as one unified diff."""
+        return "".join(diff for _, diff in self.files)
+
+    def __repr__(self) -> str:
+        return f"Change({self.rev[:8]} {self.author}: {self.subject})"
+
+
+class History:
+    """The git repository of one vault."""
+
+    def __init__(self, folder: Path, work_tree: Path, whole_sync: bool) -> None:
+        """Open the repository, or make it.
+
+        Args:
+            folder: the git directory.
+            work_tree: the vault.
+            whole_sync: the caller syncs the whole file system before it relies on a commit; else libgit2 has to
+                fsync every object, which by default it does not.
+
+        Raises:
+            VaultError: the folder holds no repository, or cannot be written.
+        """
+        pygit2.settings.enable_fsync_gitdir(not whole_sync)
+        try:
+            if not (folder / "HEAD").exists():
+                self._create(folder, work_tree)
+            self._repo = pygit2.Repository(str(folder))
+        except (pygit2.GitError, OSError) as error:
+            raise VaultError(f"the history cannot be opened ({error})", path=folder) from error
+
+    @staticmethod
+    def _create(folder: Path, work_tree: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        flags = RepositoryInitFlag.NO_DOTGIT_DIR | RepositoryInitFlag.MKPATH
+        repo = pygit2.init_repository(str(folder), flags=flags, workdir_path=str(work_tree), initial_head="main")
+        repo.config["core.logAllRefUpdates"] = False
+        repo.config["core.autocrlf"] = False
+        (folder / "info").mkdir(exist_ok=True)
+        (folder / "info" / "exclude").write_text(".memory_fs/\n")
+
+    # -- reading ------------------------------------------------------------------------------------------------
+
+    @property
+    def head(self) -> str | None:
+        """The newest commit, or None in a new vault."""
+        return self._target(MAIN)
+
+    @property
+    def pending(self) -> str | None:
+        """A commit whose files may not all be in place yet: the program stopped in the middle."""
+        return self._target(PENDING)
+
+    def _target(self, name: str) -> str | None:
+        reference = self._repo.references.get(name)
+        return str(reference.target) if reference else None
+
+    @staticmethod
+    def digest(data: bytes) -> str:
+        """The git blob id of these bytes."""
+        return str(pygit2.hash(data))
+
+    def blob_id(self, path: str, rev: str | None = None) -> str | None:
+        """The blob id of a file at a commit (default: the newest), or None where it is not there."""
+        rev = rev or self.head
+        if rev is None:
+            return None
+        try:
+            found = self._commit(rev).tree[path]
+        except KeyError:
+            return None
+        return str(found.id) if found.type == ObjectType.BLOB else None
+
+    def read(self, path: str, rev: str | None = None) -> bytes | None:
+        """The bytes of a file at a commit, or None where it is not there."""
+        blob = self.blob_id(path, rev)
+        return None if blob is None else self._repo[blob].read_raw()
+
+    def tree(self, rev: str | None = None) -> dict[str, str]:
+        """path -> blob id of every file at a commit."""
+        rev = rev or self.head
+        return dict(_walk(self._commit(rev).tree)) if rev else {}
+
+    def show(self, rev: str) -> Change:
+        """One change by its id, or the start of its id.
+
+        Raises:
+            VaultError: there is no such change.
+        """
+        return self._change(self._commit(rev))
+
+    def log(self, path: str | None = None) -> Iterator[Change]:
+        """Changes, newest first; with a path only those that touched it (a file or a folder)."""
+        head = self.head
+        if head is None:
+            return
+        for commit in self._repo.walk(head, SortMode.TOPOLOGICAL):
+            if path is None or self._touches(commit, path):
+                yield self._change(commit)
+
+    def contents(self, rev: str) -> list[tuple[str, bytes | None, bytes | None]]:
+        """(path, bytes before, bytes after) for each file that a change touched; None where there was none."""
+        commit = self._commit(rev)
+        before = str(commit.parent_ids[0]) if commit.parent_ids else None
+        return [
+            (path, self.read(path, before) if before else None, self.read(path, str(commit.id)))
+            for path in (delta.new_file.path or delta.old_file.path for delta in self._diff(commit).deltas)
+        ]
+
+    @staticmethod
+    def _diff(commit: pygit2.Commit) -> pygit2.Diff:
+        if commit.parents:
+            return commit.parents[0].tree.diff_to_tree(commit.tree)
+        return commit.tree.diff_to_tree(swap=True)
+
+    def patches(self, rev: str) -> Iterator[tuple[str, str]]:
+        """(path, unified diff) for each file that a change touched."""
+        for patch in self._diff(self._commit(rev)):
+            if patch is not None:
+                yield (patch.delta.new_file.path or patch.delta.old_file.path), _patch_text(patch)
+
+    def _touches(self, commit: pygit2.Commit, path: str) -> bool:
+        before = _entry(commit.parents[0].tree, path) if commit.parents else None
+        return _entry(commit.tree, path) != before
+
+    def _commit(self, rev: str) -> pygit2.Commit:
+        try:
+            found = self._repo.revparse_single(rev)
+            return found.peel(pygit2.Commit)
+        except (KeyError, ValueError, pygit2.GitError, pygit2.InvalidSpecError) as error:
+            raise VaultError(f"no change {rev!r} in the history; see `memory-fs log`") from error
+
+    def _change(self, commit: pygit2.Commit) -> Change:
+        subject, _, rest = commit.message.partition("\n")
+        trailers = dict(line.split(": ", 1) for line in rest.strip().split("\n") if ": " in line)
+        zone = timezone(timedelta(minutes=commit.author.offset))
+        moment = datetime.fromtimestamp(commit.author.time, UTC).astimezone(zone)
+        return Change(str(commit.id), commit.author.name, moment, subject, trailers, self)
+
+    # -- writing ------------------------------------------------------------------------------------------------
+
+    def prepare(
+        self,
+        changes: Mapping[str, bytes | None],
+        author: Author,
+        subject: str,
+        trailers: Mapping[str, str],
+        when: datetime,
+    ) -> str | None:
+        """Write the objects of a commit on top of the newest, without moving the branch.
+
+        Args:
+            changes: path -> new bytes, or None to delete.
+            author: (name, e-mail).
+            subject: one line; line breaks become spaces.
+            when: aware.
+
+        Returns:
+            The commit's id, or None when nothing differs.
+        """
+        head = self.head
+        base = self._commit(head).tree if head else None
+        with _guard():
+            tree = self._tree(base, changes)
+        if base is not None and tree == base.id:
+            return None
+        offset = when.utcoffset() or timedelta()
+        stamp = (int(when.timestamp()), int(offset.total_seconds() // 60))
+        name = "".join(c for c in author[0] if c not in "<>\n").strip() or "person"
+        by = pygit2.Signature(name, author[1].strip("<> \n") or "person@memory-fs.invalid", *stamp)
+        program = pygit2.Signature("memory_fs", "program@memory-fs.invalid", *stamp)
+        message = " ".join(subject.split()) + "\n"
+        if trailers:
+            message += "\n" + "".join(f"{key}: {' '.join(value.split())}\n" for key, value in trailers.items())
+        parents = [pygit2.Oid(hex=head)] if head else []
+        with _guard():
+            return str(self._repo.create_commit(None, by, program, message, tree, parents))
+
+    def _tree(self, base: pygit2.Tree | None, changes: Mapping[str, bytes | None]) -> pygit2.Oid:
+        builder = self._repo.TreeBuilder(base) if base is not None else self._repo.TreeBuilder()
+        folders: dict[str, dict[str, bytes | None]] = {}
+        for path, data in changes.items():
+            name, _, rest = path.partition("/")
+            if rest:
+                folders.setdefault(name, {})[rest] = data
+            elif data is not None:
+                builder.insert(name, self._repo.create_blob(data), FileMode.BLOB)
+            elif builder.get(name) is not None:
+                builder.remove(name)
+        for name, inside in folders.items():
+            entry = builder.get(name)
+            old = entry if isinstance(entry, pygit2.Tree) else None
+            tree = self._tree(old, inside)
+            if self._repo[tree].read_raw():
+                builder.insert(name, tree, FileMode.TREE)
+            elif entry is not None:
+                builder.remove(name)
+        return builder.write()
+
+    def set_pending(self, rev: str) -> None:
+        """Name a prepared commit, so that the next open can finish it."""
+        with _guard():
+            self._repo.references.create(PENDING, rev, force=True)
+
+    def finish(self, rev: str) -> None:
+        """Move the branch to a prepared commit and forget that it was pending."""
+        with _guard():
+            self._repo.references.create(MAIN, rev, force=True)
+            self.forget_pending()
+
+    def forget_pending(self) -> None:
+        """Drop the name of a prepared commit."""
+        if self.pending:
+            self._repo.references.delete(PENDING)
+
+    def close(self) -> None:
+        """Release the files of the repository."""
+        self._repo.free()
+
+
+@contextlib.contextmanager
+def _guard() -> Iterator[None]:
+    """What libgit2 cannot write is an error of the vault, said in one line."""
+    try:
+        yield
+    except (pygit2.GitError, OSError) as error:
+        raise VaultError(f"the history cannot be written ({error}); nothing is lost") from error
+
+
+def _entry(tree: pygit2.Tree, path: str) -> str | None:
+    try:
+        return str(tree[path].id)
+    except KeyError:
+        return None
+
+
+def _walk(tree: pygit2.Tree, prefix: str = "") -> Iterator[tuple[str, str]]:
+    for entry in tree:
+        name = f"{prefix}{entry.name}"
+        if isinstance(entry, pygit2.Tree):
+            yield from _walk(entry, name + "/")
+        else:
+            yield name, str(entry.id)
+
+
+def _patch_text(patch: pygit2.Patch) -> str:
+    """The patch as text: `---`, `+++` and the hunks; bytes that are no UTF-8 are shown as U+FFFD."""
+    lines = patch.data.decode("utf-8", "replace").split("\n")
+    start = next((n for n, line in enumerate(lines) if line.startswith("--- ")), 0)
+    return "\n".join(lines[start:])
+
+
+def person() -> Author:
+    """Who edits files by hand: git's configured name, else `person`."""
+    try:
+        config = pygit2.Config.get_global_config()
+        email = config["user.email"] if "user.email" in config else ""  # noqa: SIM401 (a Config has no get)
+        return config["user.name"] or "person", email or "person@memory-fs.invalid"
+    except (KeyError, OSError, pygit2.GitError):
+        return "person", "person@memory-fs.invalid"

@@ -1,0 +1,148 @@
+"""The functions of the MemGPT paper (section 2.1, figure 3) and three more for blocks, over the three tiers.
+
+What each returns is what the model reads next. Texts from notes and messages are quoted line by line behind `> `, so
+that nothing in them can look like a result of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from memory_fs.archival import Archival
+from memory_fs.core import Core
+from memory_fs.errors import FunctionError
+from memory_fs.functions import FunctionTable
+from memory_fs.recall import Recall
+from memory_fs.vault import Transaction
+
+HIT_CHARS = 600  # of each hit, characters; the whole text stays in its file
+PAPER = (
+    "send_message",
+    "core_memory_append",
+    "core_memory_replace",
+    "archival_memory_insert",
+    "archival_memory_search",
+    "conversation_search",
+    "conversation_search_date",
+)
+
+
+@dataclass
+class Memory:
+    """What a function may touch: the three tiers, through one transaction.
+
+    Attributes:
+        source: where what is saved now comes from: session and turn.
+        evidence: texts that searches of this call brought up; the answer is worded from them.
+        reply: what send_message was given.
+    """
+
+    core: Core
+    archival: Archival
+    recall: Recall
+    transaction: Transaction
+    page_size: int = 5
+    source: dict[str, Any] = field(default_factory=dict)
+    evidence: list[str] = field(default_factory=list)
+    reply: str | None = None
+
+
+def send_message(memory: Memory, message: str) -> str:
+    """Say something to the user. Ends your turn."""
+    if not message.strip():
+        raise FunctionError("message is empty; say something to the user")
+    memory.reply = message
+    return "sent"
+
+
+def core_memory_append(memory: Memory, label: str, content: str) -> str:
+    """Save a new fact in core memory, as a new line of a block."""
+    return memory.core.append(memory.transaction, label, content)
+
+
+def core_memory_replace(memory: Memory, label: str, old_content: str, new_content: str) -> str:
+    """Correct a fact in core memory: the old line is replaced by the new one."""
+    return memory.core.replace(memory.transaction, label, old_content, new_content)
+
+
+def archival_memory_insert(memory: Memory, content: str, tags: list[str] = []) -> str:  # noqa: B006 (never changed)
+    """Save a longer text as a note in archival memory."""
+    note_id = memory.archival.insert(memory.transaction, content, tags, memory.source)
+    return f"saved as note {note_id}"
+
+
+def archival_memory_search(memory: Memory, query: str, page: int = 1) -> str:
+    """Search the notes in archival memory."""
+    found = memory.archival.search(query, page, memory.page_size)
+    quoted = [
+        _quote(f"[{hit.id}] {hit.date:%Y-%m-%d}{f', {hit.source}' if hit.source else ''}", hit.text)
+        for hit in found.hits
+    ]
+    return _listing(memory, f"notes for {query[:80]!r}", found.page, found.pages, found.total, page, quoted)
+
+
+def conversation_search(memory: Memory, query: str, page: int = 1) -> str:
+    """Search everything that was said earlier."""
+    found = memory.recall.search(query, page, memory.page_size)
+    quoted = [_quote(f"[{hit.id}] {hit.date:%Y-%m-%d}", hit.text) for hit in found.hits]
+    return _listing(memory, f"messages for {query[:80]!r}", found.page, found.pages, found.total, page, quoted)
+
+
+def conversation_search_date(memory: Memory, start_date: str, end_date: str, page: int = 1) -> str:
+    """Read what was said on days from start_date to end_date (2026-11-29, today or yesterday)."""
+    found = memory.recall.search_date(start_date, end_date, page, memory.page_size)
+    quoted = [_quote(f"[{m.id}] {_minute(m.time)} {m.role}", m.content) for m in found.messages]
+    what = f"messages from {found.start} to {found.end}"
+    return _listing(memory, what, found.page, found.pages, found.total, page, quoted)
+
+
+def memory_insert(memory: Memory, label: str, content: str, line: int = -1) -> str:
+    """Put a text behind a line of a core memory block (0 is the start, -1 the end)."""
+    return memory.core.insert(memory.transaction, label, content, line)
+
+
+def memory_rethink(memory: Memory, label: str, content: str) -> str:
+    """Rewrite a whole core memory block."""
+    return memory.core.rethink(memory.transaction, label, content)
+
+
+def memory_create_block(memory: Memory, label: str, description: str, content: str = "") -> str:
+    """Make a new core memory block."""
+    return memory.core.create(memory.transaction, label, description, content)
+
+
+def default_table() -> FunctionTable:
+    """A new table with the paper's seven functions and three for blocks."""
+    return FunctionTable(
+        [
+            send_message,
+            core_memory_append,
+            core_memory_replace,
+            archival_memory_insert,
+            archival_memory_search,
+            conversation_search,
+            conversation_search_date,
+            memory_insert,
+            memory_rethink,
+            memory_create_block,
+        ]
+    )
+
+
+def _listing(memory: Memory, what: str, page: int, pages: int, total: int, asked: int, quoted: list[str]) -> str:
+    if not total:
+        return f"no {what}"
+    memory.evidence += quoted
+    past = f" (there is no page {asked})" if asked != page else ""
+    return "\n".join([f"{total} {what}, page {page} of {pages}{past}:", *quoted])
+
+
+def _quote(head: str, text: str) -> str:
+    shown = text if len(text) <= HIT_CHARS else f"{text[:HIT_CHARS]} ... ({len(text)} characters in all)"
+    return head + "".join(f"\n> {line}" for line in shown.splitlines() or [""])
+
+
+def _minute(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M}"

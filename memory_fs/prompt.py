@@ -1,0 +1,168 @@
+"""What the model sees, made from what is on disk. Pure: the same texts give the same prompt, byte for byte.
+
+What never changes comes first, so that its tokens stay in the KV cache: system instructions and functions, then core
+memory, then the summary, then the queue. Texts from files and messages are content, never markup.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from memory_fs.events import Message
+from memory_fs.formats.block import Block
+from memory_fs.functions import Function
+from memory_fs.llm import Role, Turn
+
+PREVIEW_CHARS = 1200  # of a message that alone would fill a large part of the window, characters
+_HIDDEN = dict.fromkeys((*range(8203, 8205), *range(8234, 8239), 8288, *range(8294, 8298), 65279))
+_HIDDEN |= dict.fromkeys(range(0xE0000, 0xE0080))
+
+
+@dataclass(frozen=True)
+class Region:
+    """One part of the prompt, for people: its name and its text."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A compiled prompt: what the model is given, and the same by region."""
+
+    turns: tuple[Turn, ...]
+    regions: tuple[Region, ...]
+
+    @property
+    def text(self) -> str:
+        """The whole prompt as plain text."""
+        return "\n\n".join(region.text for region in self.regions if region.text)
+
+
+def compile_prompt(
+    instructions: str,
+    functions: Sequence[Function],
+    blocks: Sequence[Block],
+    notes: int,
+    evicted: int,
+    summary: str,
+    messages: Sequence[Message],
+    preview: int = PREVIEW_CHARS,
+) -> Prompt:
+    """The prompt of the deciding pass.
+
+    Args:
+        instructions: system.md.
+        functions: those the model may call.
+        blocks: core memory, in order.
+        notes: how many notes are in archival memory.
+        evicted: how many messages are out of context.
+        summary: of the evicted messages.
+        messages: the queue, oldest first.
+        preview: characters shown of a longer message.
+    """
+    system = instructions.strip() + "\n\n# Functions\n" + "\n".join(f"{f.signature()}: {f.doc}" for f in functions)
+    core = core_text(blocks)
+    counts = f"\nNotes in archival memory: {notes}. Earlier messages, out of context: {evicted}."
+    told = f"\n\n# Summary of the earlier conversation\n{visible(summary)}" if summary else ""
+    shown = [(message, _shown(message, preview)) for message in messages]
+    turns = [Turn("system", (system, "\n\n# Core memory\n" + core + counts, told))]
+    turns += [Turn(_turn_role(message), (text,)) for message, text in shown]
+    regions = [
+        Region("system", system),
+        Region("core", core + counts),
+        Region("summary", told.strip()),
+        *(Region(f"queue: {message.role}", text) for message, text in shown),
+    ]
+    return Prompt(tuple(turns), tuple(regions))
+
+
+def core_text(blocks: Sequence[Block]) -> str:
+    """Core memory as the model sees it: each block with its description, used and limit (characters)."""
+    return "\n".join(
+        f"[{block.label}] {visible(block.description)} ({block.used}/{block.limit} characters"
+        f"{', read-only' if block.read_only else ''})\n{visible(block.value) or '(empty)'}"
+        for block in blocks
+    )
+
+
+def visible(text: str) -> str:
+    """Text without characters that hide: zero-width, bidirectional controls, tags. Emoji joiners stay."""
+    return text.translate(_HIDDEN)
+
+
+def call_text(function: str, arguments: object) -> str:
+    """A call as it stands in the queue."""
+    return json.dumps({"function": function, "arguments": arguments}, ensure_ascii=False)
+
+
+def _turn_role(message: Message) -> Role:
+    return "assistant" if message.role in ("assistant", "call") else "user"
+
+
+def _shown(message: Message, preview: int) -> str:
+    content = visible(message.content)
+    if len(content) > preview:
+        content = (
+            f"{content[:preview]} ... (message {message.ref}, {len(content)} characters, is whole in recall memory)"
+        )
+    if message.role == "assistant":
+        return call_text("send_message", {"message": content})
+    if message.role == "call":
+        return content
+    mark = {"user": "", "result": "[result] ", "system": "[system] "}[message.role]
+    # A person's message cannot look like a result: only code writes these marks at the start of a turn.
+    return mark + (f" {content}" if not mark and content.lstrip().startswith(("[result]", "[system]")) else content)
+
+
+ANSWER = """You are the assistant described below and you talk with the user. \
+Write your next message to the user: one or two short sentences, in the user's language. \
+Use what you know about the user. Answer questions only from memory; if it is not there, say that you do not know."""
+
+
+def answer_prompt(
+    blocks: Sequence[Block], summary: str, messages: Sequence[Message], evidence: Sequence[str], question: str
+) -> Prompt:
+    """The prompt of the wording pass: the question, the memory it can be answered from, and nothing else.
+
+    Args:
+        blocks: core memory.
+        summary: of the evicted messages.
+        messages: the last messages before the question.
+        evidence: texts that were paged in during this turn.
+        question: the message to answer.
+    """
+    spoken = [m for m in messages if m.role in ("user", "assistant")]
+    talk = "\n".join(f"{m.role}: {visible(m.content)[:300]}" for m in spoken)
+    parts = [Region("core", "# Memory\n" + core_text(blocks))]
+    if summary:
+        parts.append(Region("summary", "# Earlier\n" + visible(summary)))
+    if talk:
+        parts.append(Region("queue", "# Conversation\n" + talk))
+    if evidence:
+        parts.append(Region("evidence", "# Found\n" + visible("\n".join(evidence))))
+    parts.append(Region("question", f"# The user says\n{visible(question)}"))
+    user = Turn("user", tuple(part.text + "\n\n" for part in parts))
+    return Prompt((Turn("system", (ANSWER,)), user), (Region("system", ANSWER), *parts))
+
+
+SUMMARY = """Write the memory of a conversation in a few short sentences: who the user is, what was said, decided, \
+asked and promised, with names, numbers and dates. Keep what the old summary says. No opinions, nothing new."""
+
+
+def summary_prompt(summary: str, messages: Sequence[Message]) -> Prompt:
+    """The prompt that folds evicted messages into the recursive summary (paper, section 2.2)."""
+    talk = "\n".join(
+        f"{m.time:%Y-%m-%d} {m.role}: {visible(m.content)[:400]}" for m in messages if m.role in ("user", "assistant")
+    )
+    text = (f"Old summary:\n{visible(summary)}\n\n" if summary else "") + f"New messages:\n{talk}\n\nThe new summary:"
+    return Prompt(
+        (Turn("system", (SUMMARY,)), Turn("user", (text,))), (Region("system", SUMMARY), Region("text", text))
+    )
+
+
+MESSAGE_GRAMMAR = r"""start: "{\"message\": \"" TEXT "\"}"
+TEXT: /([^"\\\x00-\x1f]|\\["\\\/nt]){1,1200}/
+"""

@@ -1,0 +1,135 @@
+"""The queue manager (paper, section 2.2): which messages are in context, and what happens when they no longer fit.
+
+At the warning share of the window the model is alerted, once a period. When the prompt is full the oldest messages
+leave the context, down to the flush share, and their gist goes into the recursive summary. They stay in recall, word
+for word. It knows message lengths through a measure that it is given, and the words of a summary through another.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from memory_fs.errors import FormatError
+from memory_fs.events import Message
+from memory_fs.formats.settings import QueueState, parse_queue, render_queue
+from memory_fs.recall import Recall
+from memory_fs.vault import Transaction, Vault
+
+PATH = "queue.yaml"
+ALERT = (
+    "Memory pressure: the context window is nearly full and the oldest messages will soon leave it. "
+    "Save what must not be forgotten now, with core_memory_append or archival_memory_insert."
+)
+Measure = Callable[[QueueState], int]
+Summarise = Callable[[str, Sequence[Message]], str]
+
+
+class QueueManager:
+    """The queue of one vault."""
+
+    def __init__(self, vault: Vault, recall: Recall) -> None:
+        """Args: vault, recall: where queue.yaml and the messages are."""
+        self._vault = vault
+        self._recall = recall
+        self._good: tuple[str, QueueState] = ("", QueueState())
+
+    def state(self) -> QueueState:
+        """What queue.yaml says now; a file that cannot be read gives the last good state.
+
+        A person may have emptied or deleted the file: then nothing is in context, and all is still in recall.
+        """
+        try:
+            text = self._vault.read(PATH) or ""
+            if text != self._good[0]:
+                self._good = (text, parse_queue(text, PATH))
+        except FormatError:
+            pass
+        return self._good[1]
+
+    def messages(self, state: QueueState) -> list[Message]:
+        """The messages in context, oldest first; references to messages that are gone are passed over."""
+        found = (self._recall.get(ref) for ref in state.messages)
+        return [message for message in found if message is not None]
+
+    def push(self, transaction: Transaction, state: QueueState, messages: Sequence[Message]) -> QueueState:
+        """Write messages to recall and put them at the end of the queue."""
+        self._recall.append(transaction, messages)
+        return self.save(transaction, replace(state, messages=state.messages + tuple(m.ref for m in messages)))
+
+    def drop(self, transaction: Transaction, state: QueueState, messages: Sequence[Message]) -> QueueState:
+        """Take messages out of context without a trace in the summary; recall keeps them."""
+        gone = {message.ref for message in messages}
+        return self.save(transaction, replace(state, messages=tuple(r for r in state.messages if r not in gone)))
+
+    def save(self, transaction: Transaction, state: QueueState) -> QueueState:
+        """Stage queue.yaml."""
+        text = render_queue(state)
+        transaction.write(PATH, text)
+        return state
+
+    def flush(
+        self, state: QueueState, measure: Measure, target: int, summarise: Summarise
+    ) -> tuple[QueueState, list[Message]]:
+        """Evict the oldest messages until the prompt fits the target.
+
+        The part that stays never starts with a function's result, at least one message goes, and the newest message
+        from outside stays.
+
+        Args:
+            state: the queue as it is.
+            measure: the tokens of the whole prompt for a queue state.
+            target: tokens to come down to.
+            summarise: (old summary, evicted messages) -> new summary.
+
+        Returns:
+            The new state and the evicted messages; the same state and none when nothing can go.
+        """
+        messages = self.messages(state)
+        cuts = _cuts(messages)
+        if not cuts:
+            return state, []
+        chosen = next((cut for cut in cuts if measure(_without(state, messages, cut)) <= target), cuts[-1])
+        evicted = messages[:chosen]
+        summary = summarise(state.summary, evicted).strip()
+        return replace(_without(state, messages, chosen), summary=summary, alerted=False), evicted
+
+
+def _without(state: QueueState, messages: Sequence[Message], cut: int) -> QueueState:
+    refs = tuple(message.ref for message in messages[cut:])
+    return replace(state, messages=refs, evicted=state.evicted + cut)
+
+
+def _cuts(messages: Sequence[Message]) -> list[int]:
+    """How many of the oldest messages may go: never between a call and its result, never the newest event."""
+    events = [n for n, message in enumerate(messages) if message.role in ("user", "system")]
+    last = events[-1] if events else len(messages)
+    cuts = [n for n in range(1, last + 1) if n == len(messages) or messages[n].role != "result"]
+    if cuts or not messages:
+        return cuts
+    # One event alone fills the window with its own calls: the oldest calls go, the event itself is the first to.
+    return [n for n in range(1, len(messages)) if messages[n].role != "result"]
+
+
+_SENTENCE = re.compile(r".+?(?:[.!?…](?=\s|$)|[。！？]|\n|$)", re.DOTALL)
+
+
+def first_sentences(summary: str, messages: Sequence[Message], fits: Callable[[str], bool]) -> str:
+    """The summary without a model: the old one, then the first sentence of each evicted message, cut to the budget.
+
+    What is oldest goes first when it gets too long.
+
+    Args:
+        summary: the old summary.
+        messages: what was evicted.
+        fits: whether a text is within the budget.
+    """
+    lines = [line for line in summary.split("\n") if line.strip()]
+    for message in messages:
+        found = _SENTENCE.match(message.content.strip())
+        if found and message.role in ("user", "assistant"):
+            lines.append(f"{message.time:%Y-%m-%d} {message.role}: {found.group().strip()[:200]}")
+    while lines and not fits("\n".join(lines)):
+        lines.pop(0)
+    return "\n".join(lines)

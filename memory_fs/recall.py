@@ -1,0 +1,118 @@
+"""Recall memory: every message, appended to the file of its day (paper, section 2.1, "recall storage")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from memory_fs.errors import FormatError, FunctionError
+from memory_fs.events import Message
+from memory_fs.formats.day import day_of, day_path, parse_day, render_message
+from memory_fs.index import Page
+from memory_fs.search import SPOKEN, Search
+from memory_fs.vault import Transaction
+
+
+@dataclass(frozen=True)
+class DatePage:
+    """Messages between two days, page by page; `page` counts from 1."""
+
+    start: date
+    end: date
+    page: int
+    pages: int
+    total: int
+    messages: tuple[Message, ...]
+    asked: int = 1
+
+
+class Recall:
+    """The messages of one vault."""
+
+    def __init__(self, records: Search) -> None:
+        """Args: records: the searchable side of the vault."""
+        self._records = records
+        self._vault = records.vault
+        self._days: dict[str, tuple[str, list[Message]]] = {}
+
+    def append(self, transaction: Transaction, messages: Iterable[Message]) -> None:
+        """Stage messages at the end of their days."""
+        for message in messages:
+            path = day_path(message.time.date())
+            text = transaction.read(path)
+            if text is None:
+                text = f"# {message.time:%Y-%m-%d}\n\n"
+            elif not text.endswith("\n\n"):  # a person's edit took the blank line away
+                text += "\n" if text.endswith("\n") else "\n\n"
+            transaction.write(path, text + render_message(message))
+
+    def day(self, day: date) -> list[Message]:
+        """The messages of one day, in the order of the file."""
+        path = day_path(day)
+        try:
+            text = self._vault.read(path) or ""
+        except FormatError:
+            return []
+        known = self._days.get(path)
+        if known is None or known[0] != text:
+            known = self._days[path] = (text, parse_day(text, day)[0])
+        return known[1]
+
+    def get(self, ref: str) -> Message | None:
+        """The message that a reference such as `2026-11-29/k3f9x2` names; None where it is gone."""
+        day_text, _, message_id = ref.partition("/")
+        day = day_of(day_text)
+        if day is None:
+            return None
+        return next((message for message in self.day(day) if message.id == message_id), None)
+
+    def all(self) -> Iterator[Message]:
+        """Every message, oldest day first."""
+        for path in sorted((self._vault.root / "recall").glob("*/*/*.md")):
+            day = day_of(path.name)
+            if day is not None:
+                yield from self.day(day)
+
+    def count(self) -> int:
+        """How many messages can be searched."""
+        return self._records.count("recall")
+
+    def search(self, query: str, page: int = 1, size: int = 5) -> Page:
+        """What the person and the agent said, best first."""
+        return self._records.search("recall", query, page=page, size=size)
+
+    def search_date(self, start: str, end: str, page: int = 1, size: int = 5) -> DatePage:
+        """What was said on whole days of the vault's zone, oldest first.
+
+        Args:
+            start, end: `2026-11-29`, `today` or `yesterday`; both days included.
+            page: from 1.
+            size: messages a page.
+
+        Raises:
+            FunctionError: no such date, or the start is after the end.
+        """
+        first, last = self._date(start), self._date(end)
+        if first > last:
+            raise FunctionError(f"start_date {first} is after end_date {last}; swap them")
+        found: list[Message] = []
+        for path in sorted((self._vault.root / "recall").glob("*/*/*.md")):
+            day = day_of(path.name)
+            if day is not None and first <= day <= last:
+                found += [message for message in self.day(day) if message.role in SPOKEN]
+        pages = max(1, -(-len(found) // size))
+        at = min(max(page, 1), pages)
+        return DatePage(first, last, at, pages, len(found), tuple(found[(at - 1) * size : at * size]), page)
+
+    def _date(self, text: str) -> date:
+        word = text.strip().casefold()
+        today = self._vault.now().date()
+        if word in ("today", "yesterday"):
+            return today - timedelta(days=word == "yesterday")
+        try:
+            if len(word) != 10:
+                raise ValueError(word)
+            return date.fromisoformat(word)
+        except ValueError as error:
+            raise FunctionError(f"{text[:40]!r} is no date; write 2026-11-29, today or yesterday") from error

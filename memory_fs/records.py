@@ -1,0 +1,166 @@
+"""What goes into the search index and what comes out of it.
+
+A `Document` is one searchable record: a note, or one message of a recall day file. A `Hit` is a record that a search
+found, a `Page` some of them. The functions turn a document into tokens with their places and into bytes, and back.
+
+This module is pure. It does not know the index, nor where documents come from.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
+
+from memory_fs.analysis import Posting, postings, tag_form
+
+KINDS = ("archival", "recall")
+TITLE_WEIGHT = 2.0  # a word of the title counts as two of the text (measured: docs/decisions/010-index.md)
+
+# Roles that name a part of the machinery, not somebody: as words they would find every message.
+_NO_NAMES = frozenset({"assistant", "function", "system", "tool", "user"})
+_MONTH_NAMES = "january february march april may june july august september october november december"
+_MONTHS = dict(enumerate(_MONTH_NAMES.split(), 1))
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST, _LAST = (datetime.min.replace(tzinfo=UTC) - _EPOCH), (datetime.max.replace(tzinfo=UTC) - _EPOCH)
+_TICK = timedelta(microseconds=1)
+
+# Marks: tokens for filters. They begin with a control character, which no text can put into a token.
+EVERY = "\x1f*"
+
+
+def tag_mark(tag: str) -> str:
+    """The token of records that have a tag."""
+    return "\x1f#" + tag_form(tag)
+
+
+def id_mark(id: str) -> str:
+    """The token of records with an id."""
+    return "\x1f=" + id
+
+
+def day_mark(day: str) -> str:
+    """The token of records of a day (`2026-11-29`) or a month (`2026-11`)."""
+    return "\x1f@" + day
+
+
+def date_word(word: str) -> str:
+    """The token of records whose date has a word in it: `november`, `2026`, `29`. It ranks, it does not find."""
+    return "\x1f~" + word
+
+
+@dataclass(frozen=True)
+class Document:
+    """One searchable record: a note file holds one, a recall day file one for each message.
+
+    Attributes:
+        id: stable id of the note or message, unique within its kind.
+        kind: `archival` or `recall`.
+        path: vault-relative POSIX path of the file.
+        text: what is searched, and shown in hits.
+        date: aware; a naive one is taken as UTC. Its day is the day in its own zone.
+        title: searched too, with twice the weight.
+        tags: searched too, and to filter by.
+        source: the citation to show; not searched.
+        role: of a message: who spoke. A name is searched too, `user` and `assistant` are not.
+    """
+
+    id: str
+    kind: str
+    path: str
+    text: str
+    date: datetime
+    title: str = ""
+    tags: tuple[str, ...] = ()
+    source: str = ""
+    role: str = ""
+
+
+@dataclass(frozen=True)
+class Hit:
+    """One record that a search found; `date` is in UTC, a higher `score` is a better match."""
+
+    id: str
+    path: str
+    kind: str
+    text: str
+    date: datetime
+    source: str
+    tags: tuple[str, ...]
+    score: float
+
+
+@dataclass(frozen=True)
+class Page:
+    """Some of the hits of one search.
+
+    Attributes:
+        query: as it was asked.
+        page: which page this is, from 1.
+        pages: how many there are; 0 when nothing was found.
+        total: hits on all pages.
+        hits: best first.
+        asked: the page that was asked for; differs from `page` where there is no such page.
+    """
+
+    query: str
+    page: int
+    pages: int
+    total: int
+    hits: tuple[Hit, ...]
+    asked: int
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a search asks for; the same fields as `Index.search`, tags as given."""
+
+    kind: str
+    query: str
+    size: int
+    any_tags: tuple[str, ...] = ()
+    all_tags: tuple[str, ...] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+def ticks(date: datetime) -> int:
+    """Microseconds since 1970, UTC; within the years that Python can show in UTC."""
+    aware = date if date.tzinfo else date.replace(tzinfo=UTC)
+    return max(_FIRST, min(_LAST, aware - _EPOCH)) // _TICK
+
+
+def terms(document: Document) -> dict[str, Posting]:
+    """The tokens to index a document under."""
+    name = "" if document.role.lower() in _NO_NAMES else document.role
+    texts = [(document.text, 1.0), (document.title, TITLE_WEIGHT), (name, 1.0)]
+    return postings([*texts, *((tag, 1.0) for tag in document.tags)], _marks(document))
+
+
+def _marks(document: Document) -> Iterator[str]:
+    day = document.date.date()
+    yield EVERY
+    yield id_mark(document.id)
+    yield from dict.fromkeys(map(tag_mark, document.tags))
+    yield from map(day_mark, (day.isoformat(), day.isoformat()[:7]))
+    yield from map(date_word, (str(day.year), _MONTHS[day.month], str(day.day)))
+
+
+def digest(document: Document) -> str:
+    """Changes whenever anything of the document does."""
+    zone = document.date.utcoffset()
+    return blake2b(repr((document, zone)).encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+
+
+def pack(document: Document) -> bytes:
+    """What a hit shows, as bytes."""
+    shown = (document.id, document.path, document.text, document.source, document.tags)
+    return json.dumps(shown, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+def unpack(kind: str, packed: bytes, date: int, score: float) -> Hit:
+    """A hit from the bytes of `pack` and the `ticks` of its date."""
+    id, path, text, source, tags = json.loads(packed.decode("utf-8", "surrogatepass"))
+    return Hit(id, path, kind, text, _EPOCH + date * _TICK, source, tuple(tags), score)

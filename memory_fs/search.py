@@ -1,0 +1,101 @@
+"""What of the vault can be searched, and searches that are never stale.
+
+Before every search the files on disk are compared with the index and only what differs is read. Notes are one record
+each; of recall only what the person and the agent said to each other, so that a search finds no echo of a search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from memory_fs.formats.day import day_of, parse_day
+from memory_fs.formats.note import Note, parse_note
+from memory_fs.index import Document, Hit, Index, Page
+from memory_fs.vault import INNER, Vault
+
+SPOKEN = ("user", "assistant")
+
+
+class Search:
+    """The searchable records of one vault."""
+
+    def __init__(self, vault: Vault, say: Callable[[str], None] = lambda line: None) -> None:
+        """Args: vault; say: told in one line when the index had to be rebuilt."""
+        self.vault = vault
+        self._say = say
+        self._index: Index | None = None
+
+    @property
+    def index(self) -> Index:
+        """The index, opened when it is first needed."""
+        if self._index is None:
+            self._index = Index(self.vault.root / INNER / "index", say=self._say)
+        return self._index
+
+    def sync(self, progress: Callable[[int, int], None] | None = None) -> int:
+        """Bring the index up to date with the files; returns how many files differed."""
+        files = self.vault.files()
+        searchable = {path: blob for path, blob in files.items() if path.startswith(("archival/", "recall/"))}
+        return self.index.sync(searchable, self.load, progress)
+
+    def search(self, kind: str, query: str, **options: Any) -> Page:
+        """Search what is on disk now; options as for `Index.search`."""
+        self.sync()
+        return self.index.search(kind, query, **options)
+
+    def get(self, kind: str, record_id: str) -> Hit | None:
+        """One record by its id."""
+        self.sync()
+        return self.index.get(kind, record_id)
+
+    def count(self, kind: str) -> int:
+        """How many records of a kind there are."""
+        self.sync()
+        return self.index.count(kind)
+
+    def load(self, path: str) -> Sequence[Document]:
+        """The records of one file.
+
+        Raises:
+            VaultError: the file cannot be read.
+        """
+        text = self.vault.read(path)
+        if text is None:
+            return []
+        if path.startswith("archival/"):
+            return [self._note(path, parse_note(text, path))]
+        day = day_of(path)
+        if day is None:
+            return []
+        messages, _ = parse_day(text, day)
+        return [
+            Document(id=m.id, kind="recall", path=path, text=m.content, date=m.time, role=m.role)
+            for m in messages
+            if m.role in SPOKEN
+        ]
+
+    def _note(self, path: str, note: Note) -> Document:
+        return Document(
+            id=note.id,
+            kind="archival",
+            path=path,
+            text=note.text,
+            date=note.created or self._file_time(path),
+            title=note.title,
+            tags=note.tags,
+            source=note.citation,
+        )
+
+    def _file_time(self, path: str) -> datetime:
+        try:
+            return datetime.fromtimestamp((self.vault.root / path).stat().st_mtime, UTC)
+        except OSError:
+            return datetime(1970, 1, 1, tzinfo=UTC)
+
+    def close(self) -> None:
+        """Release the index."""
+        if self._index is not None:
+            self._index.close()
+            self._index = None

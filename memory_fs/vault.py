@@ -1,0 +1,378 @@
+"""The vault: a folder of memory files, changed in whole transactions, each one commit of its history.
+
+Order of a change: the commit's objects and a pending reference are durable first, then the files are replaced, then the
+branch moves. Whoever opens the vault after a crash finishes a pending change file by file, never over a file that a
+person has edited since. A hand edit is taken into history as a commit of the person before anything is put on top.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+from zoneinfo import ZoneInfo
+
+from memory_fs.disk import INNER, SYNCFS, Disk, check_path
+from memory_fs.errors import Conflict, FormatError, VaultError
+from memory_fs.events import Clock, IdSource
+from memory_fs.formats.settings import Settings, parse_settings
+from memory_fs.history import AGENT, Author, Change, History, person
+
+T = TypeVar("T")
+PROGRAM = ("memory_fs", "program@memory-fs.invalid")
+_LETTERS = "23456789abcdefghijkmnpqrstuvwxyz"
+
+
+def is_vault(folder: Path) -> bool:
+    """Whether a folder holds a vault."""
+    return any((folder / name).exists() for name in ("memory.yaml", "core", INNER))
+
+
+def create_vault(root: Path, files: Mapping[str, str]) -> None:
+    """Make a vault of these files (path -> text), with its history.
+
+    Raises:
+        VaultError: a vault is there already, or the folder cannot be written.
+    """
+    if is_vault(root):
+        raise VaultError(f"{root} is a vault already; nothing was changed", path=root)
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        (root / INNER).mkdir()
+    except OSError as error:
+        raise VaultError(f"cannot make {root} ({error.strerror})", path=root) from error
+    with Vault(root) as vault:
+
+        def work(transaction: Transaction) -> None:
+            for path, text in files.items():
+                transaction.write(path, text)
+
+        vault.transact(work, "Start a new vault", author=PROGRAM)
+
+
+def system_clock() -> datetime:
+    """Now, in UTC."""
+    return datetime.now(UTC)
+
+
+def random_id() -> str:
+    """Eight letters and digits, none of them easily misread."""
+    return "".join(secrets.choice(_LETTERS) for _ in range(8))
+
+
+class Transaction:
+    """What one change reads and writes. Nothing reaches the disk before the work is done."""
+
+    def __init__(self, vault: Vault) -> None:
+        """Made by `Vault.transact` only."""
+        self._vault = vault
+        self.base: dict[str, bytes | None] = {}
+        self.staged: dict[str, bytes | None] = {}
+
+    def read(self, path: str) -> str | None:
+        """The text of a file as this change sees it, or None where there is none.
+
+        Raises:
+            VaultError: the path is refused. FormatError: the file is no UTF-8.
+        """
+        if path in self.staged:
+            data = self.staged[path]
+        else:
+            data = self.base[path] = self._vault.disk.read(path)
+        return None if data is None else decode(data, path)
+
+    def write(self, path: str, text: str) -> None:
+        """Stage a file's new text.
+
+        Raises:
+            VaultError: the path is refused.
+        """
+        check_path(path)
+        if path not in self.base:
+            self.base[path] = self._vault.disk.read(path)
+        self.staged[path] = text.encode()
+
+    def put(self, path: str, data: bytes | None) -> None:
+        """Stage a file's bytes, or its deletion (None)."""
+        check_path(path)
+        if path not in self.base:
+            self.base[path] = self._vault.disk.read(path)
+        self.staged[path] = data
+
+    def keep_only(self, paths: set[str]) -> None:
+        """Drop what was staged since `paths` was all that was staged: a function failed half-way."""
+        for path in set(self.staged) - paths:
+            del self.staged[path]
+
+
+class Vault:
+    """One agent's memory on disk."""
+
+    def __init__(self, root: Path | str, *, clock: Clock = system_clock, new_id: IdSource = random_id) -> None:
+        """Open a vault, finishing what a crash may have left half done.
+
+        Args:
+            root: the folder.
+            clock: tells the time (aware).
+            new_id: gives ids for notes and messages.
+
+        Raises:
+            VaultError: no vault is there, or it cannot be used.
+        """
+        folder = Path(root)
+        if not is_vault(folder):
+            raise VaultError(f"no vault at {folder}; `memory-fs init {folder}` makes one", path=folder)
+        self.disk = Disk(folder)
+        self.root = self.disk.root
+        self.new_id = new_id
+        self._clock = clock
+        self._mutex = threading.RLock()
+        self._held = False
+        self._settings: tuple[bytes | None, Settings] | None = None
+        self._known: dict[str, str] | None = None  # path -> blob id at `_known_rev`
+        self._known_rev = ""
+        self.disk.load_seen()
+        git = self.root / INNER / "git"
+        if (git / "HEAD").exists():  # reading alone takes no lock
+            self.history = History(git, self.root, SYNCFS is not None)
+        else:
+            with self._locked():
+                self.history = History(git, self.root, SYNCFS is not None)
+        if self.history.pending:
+            with self._locked():
+                self._recover()
+
+    # -- reading ------------------------------------------------------------------------------------------------
+
+    def read(self, path: str) -> str | None:
+        """The text of a file, or None where there is none.
+
+        Raises:
+            VaultError: the path is refused or cannot be read. FormatError: the file is no UTF-8.
+        """
+        data = self.disk.read(path)
+        return None if data is None else decode(data, path)
+
+    @property
+    def settings(self) -> Settings:
+        """What memory.yaml says now.
+
+        Raises:
+            FormatError: the file is broken, and there is no earlier good one in this program's memory.
+        """
+        data = self.disk.read("memory.yaml")
+        if self._settings is None or self._settings[0] != data:
+            self._settings = (data, parse_settings(decode(data or b"", "memory.yaml"), "memory.yaml"))
+        return self._settings[1]
+
+    def now(self) -> datetime:
+        """The time, whole seconds, in the vault's zone."""
+        return self._clock().astimezone(ZoneInfo(self.settings.zone)).replace(microsecond=0)
+
+    # -- changing -----------------------------------------------------------------------------------------------
+
+    def transact(
+        self,
+        work: Callable[[Transaction], T],
+        subject: str | Callable[[T], str],
+        *,
+        author: Author = AGENT,
+        trailers: Mapping[str, str] | None = None,
+    ) -> tuple[T, Change | None]:
+        """Do some work as one change: all of it is durable and in history when this returns, or none of it.
+
+        The work is done again when a file changed under it, so it must depend on what it reads alone.
+
+        Args:
+            work: reads and stages through the transaction; what it raises ends the change with nothing written.
+            subject: what and why, one line; or made from the work's result.
+            author: who did it.
+            trailers: `Session`, `Turn`, `Function` and the like.
+
+        Returns:
+            The work's result, and the change; None when nothing differs.
+
+        Raises:
+            VaultError: the disk is full or read-only, or another program holds the lock.
+            Conflict: somebody changed the same file again and again.
+        """
+        with self._locked():
+            self._recover()
+            for attempt in range(8):
+                transaction = Transaction(self)
+                result = work(transaction)
+                line = subject(result) if callable(subject) else subject
+                try:
+                    return result, self._commit(transaction, line, author, trailers or {})
+                except Conflict:
+                    if attempt == 7:
+                        raise
+        raise AssertionError("unreachable")
+
+    def _commit(
+        self, transaction: Transaction, subject: str, author: Author, trailers: Mapping[str, str]
+    ) -> Change | None:
+        files = {p: data for p, data in transaction.staged.items() if data != transaction.base[p]}
+        if not files:
+            return None
+        self._adopt({path: transaction.base[path] for path in files})
+        rev = self.history.prepare(files, author, subject, trailers, self._clock())
+        if rev is None:
+            return None
+
+        def unchanged(path: str) -> None:
+            if self.disk.read(path) != transaction.base[path]:
+                raise Conflict(f"{path} was changed at the same moment", path=path)
+
+        try:
+            with self.disk.staged(files) as install:
+                self.disk.sync()  # the objects, the new texts, and what the change before this one left
+                self.history.set_pending(rev)
+                self.disk.sync()  # from here on the change survives a power cut
+                install(unchanged)
+        except BaseException:
+            with contextlib.suppress(VaultError):  # if even that fails, the next transaction finishes the change
+                self._take_back(rev)
+            raise
+        self.history.finish(rev)
+        self._note_commit(rev, files)
+        return self.history.show(rev)
+
+    def _note_commit(self, rev: str, files: Mapping[str, bytes | None]) -> None:
+        if self._known is None:
+            return
+        self._known_rev = rev
+        for path, data in files.items():
+            if data is None:
+                self._known.pop(path, None)
+            else:
+                self._known[path] = self.history.digest(data)
+
+    # -- hand edits ---------------------------------------------------------------------------------------------
+
+    def adopt(self) -> Change | None:
+        """Take what a person changed by hand since the last commit into history, as a commit of that person.
+
+        Returns:
+            The change, or None when there was nothing.
+        """
+        return self._scan()[1]
+
+    def files(self) -> dict[str, str]:
+        """path -> blob id of every memory file now on disk; hand edits are in history when this returns."""
+        return self._scan()[0]
+
+    def _scan(self) -> tuple[dict[str, str], Change | None]:
+        """Look at every file. Looking needs no lock; it is taken only when something was edited."""
+        found = self.disk.scan(self.history.digest)
+        if not self._differing(found):
+            return found, None
+        with self._locked():
+            self._recover()
+            found = self.disk.scan(self.history.digest)
+            change = self._adopt({path: self.disk.read(path) for path in self._differing(found)})
+        self.disk.save_seen()
+        return found, change
+
+    def _differing(self, found: Mapping[str, str]) -> list[str]:
+        head = self.history.head
+        if self._known is None or self._known_rev != head:
+            self._known, self._known_rev = self.history.tree(), head or ""
+        known = self._known
+        changed = [path for path, blob in found.items() if known.get(path) != blob]
+        return sorted(changed + [path for path in known if path not in found])
+
+    def _adopt(self, on_disk: Mapping[str, bytes | None]) -> Change | None:
+        """Commit those of these files that differ from history as edits of the person."""
+        edited = {
+            path: data
+            for path, data in on_disk.items()
+            if self.history.blob_id(path) != (None if data is None else self.history.digest(data))
+        }
+        if not edited:
+            return None
+        first = "Start" if self.history.head is None else "Edit"
+        names = ", ".join(sorted(edited)[:3]) + (f" and {len(edited) - 3} more" if len(edited) > 3 else "")
+        rev = self.history.prepare(edited, person(), f"{first} {names} by hand", {}, self._clock())
+        if rev is None:
+            return None
+        self.history.finish(rev)
+        self._note_commit(rev, edited)
+        return self.history.show(rev)
+
+    # -- after a crash ------------------------------------------------------------------------------------------
+
+    def _recover(self) -> None:
+        """Finish a change whose commit exists and whose files may not all be in place.
+
+        A file that is neither as it was before the change nor as it is after was edited by a person meanwhile: it
+        stays, and is adopted on top.
+        """
+        rev = self.history.pending
+        if rev is None:
+            return
+        if rev != self.history.head:
+            todo = {p: after for p, before, after in self.history.contents(rev) if self.disk.read(p) == before}
+            self._put(todo)
+            self.history.finish(rev)
+        self.history.forget_pending()
+
+    def _take_back(self, rev: str) -> None:
+        """Undo the part of a change that was done before it failed."""
+        done = {p: before for p, before, after in self.history.contents(rev) if self.disk.read(p) == after}
+        self._put(done)
+        self.history.forget_pending()
+
+    def _put(self, files: Mapping[str, bytes | None]) -> None:
+        if files:
+            with self.disk.staged(files) as install:
+                self.disk.sync()
+                install(lambda path: None)
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        """The vault's lock, held by one thread of one program; entering again in the same thread is free."""
+        with self._mutex:
+            if self._held:
+                yield
+                return
+            with self.disk.lock():
+                self._held = True
+                try:
+                    yield
+                finally:
+                    self._held = False
+
+    def close(self) -> None:
+        """Release the repository; the vault stays as it is."""
+        if self._known is not None:
+            self.disk.save_seen()
+        self.history.close()
+
+    def __enter__(self) -> Vault:
+        """Use the vault in a `with` statement."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Vault({str(self.root)!r})"
+
+
+def decode(data: bytes, path: str) -> str:
+    """Bytes of a memory file as text; line ends and a byte order mark stay.
+
+    Raises:
+        FormatError: no UTF-8, with the line.
+    """
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise FormatError("not UTF-8; save the file with that encoding", path=path, line=line) from error
