@@ -11,15 +11,17 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from memory_fs import policy
 from memory_fs.archival import Archival
 from memory_fs.core import Core
 from memory_fs.errors import FunctionError, MemoryFsError, PromptTooLong
 from memory_fs.events import Call, Event, Message, MessageRole, Result, clean
 from memory_fs.executor import Executor
+from memory_fs.formats.block import Block
 from memory_fs.formats.settings import QueueState, Settings
 from memory_fs.functions import Function, FunctionTable, grammar
 from memory_fs.history import Change
@@ -78,7 +80,7 @@ class Step:
     @property
     def prompt(self) -> Prompt:
         """What the deciding pass saw."""
-        return self.passes[0].prompt
+        return next(item.prompt for item in self.passes if item.kind == "decide")
 
     @property
     def diff(self) -> str:
@@ -88,16 +90,20 @@ class Step:
 
     def tokens(self) -> dict[str, int]:
         """Tokens of all passes: `prompt`, `reused` (from the KV cache) and `generated`."""
-        done = [item.completion for item in self.passes]
-        return {
-            "prompt": sum(c.prompt_tokens for c in done),
-            "reused": sum(c.reused_tokens for c in done),
-            "generated": sum(c.generated_tokens for c in done),
-        }
+        return _tokens(self.passes)
 
     def __repr__(self) -> str:
         call = call_text(self.call.function, self.call.arguments) if self.call else "no call"
         return f"Step({call} -> {self.result.text[:60]!r}, {len(self.changes)} changes, {self.seconds:.1f} s)"
+
+
+def _tokens(passes: Sequence[Pass]) -> dict[str, int]:
+    done = [item.completion for item in passes]
+    return {
+        "prompt": sum(c.prompt_tokens for c in done),
+        "reused": sum(c.reused_tokens for c in done),
+        "generated": sum(c.generated_tokens for c in done),
+    }
 
 
 @dataclass
@@ -159,6 +165,18 @@ class Agent:
         self.on_text = on_text
         self.cancel = Flag()
         self.session = f"{self.vault.now():%Y-%m-%d}-{self.vault.new_id()[:4]}"
+
+    def call(self, function: str, arguments: Mapping[str, object]) -> tuple[Result, Change | None]:
+        """Run one function as the model would, outside any conversation."""
+        self.vault.adopt()
+
+        def work(transaction: Transaction) -> Result:
+            size = self.vault.settings.page_size
+            memory = Memory(self.core, self.archival, self.recall, transaction, size, {"session": self.session})
+            return self.executor.run(Call(function, dict(arguments)), memory)
+
+        trailers = {"Session": self.session, "Function": function[:60]}
+        return self.vault.transact(work, lambda result: f"{function[:60]}: {result.text[:100]}", trailers=trailers)
 
     # -- the turn -----------------------------------------------------------------------------------------------
 
@@ -224,7 +242,7 @@ class Agent:
         call = self.executor.read(completion.text)
         if isinstance(call, Call) and call.function == "send_message" and "message" not in call.arguments:
             call = self._word(turn, call, passes)
-        result, change = self._execute(turn, call, offered, completion.text)
+        result, change = self._execute(turn, call, offered, passes)
         ended = self._ended(turn, call, result)
         if change:
             changes.append(change)
@@ -243,16 +261,27 @@ class Agent:
         functions = self.functions()
         failed = {name for name, count in turn.failures.items() if count >= settings.max_failures}
         blocks = [block for block in self.core.blocks() if not block.read_only]
-        lines = [line for block in blocks for line in block.value.split("\n") if line.strip()]
-        useless = failed | (set() if lines else {"core_memory_replace"}) | (set() if blocks else {"core_memory_append"})
-        offered = [f for f in functions if f.name == "send_message" or f.name not in useless]
+        append = [{"label": [block.label]} for block in blocks]
+        # A replace can only name a line that is there: the model chooses it, code keeps it exact.
+        lines = [
+            (b, [line for line in b.value.split("\n") if line.strip() and b.value.count(line) == 1]) for b in blocks
+        ]
+        swap = [{"label": [block.label], "old_content": found} for block, found in lines if found]
+        choices = {"core_memory_append": append, "core_memory_replace": swap}
+        useless = failed | {name for name, ways in choices.items() if not ways}
+        message = turn.event.text if turn.event.kind == "user" else ""
+        memory = "\n".join(block.value for block in self.core.blocks())
+        names = [f.name for f in functions if f.name == "send_message" or f.name not in useless]
+        names = policy.offered(names, message, memory, first=not turn.done, room=self._has_room(blocks))
+        offered = [f for f in functions if f.name in names]
         if turn.steps >= settings.max_steps:
             offered = [f for f in offered if f.name == "send_message"] or offered
-        choices = {(f.name, "label"): [block.label for block in blocks] for f in offered}
-        choices[("core_memory_replace", "old_content")] = list(dict.fromkeys(lines))
-        return offered, grammar(
-            offered, heartbeat=settings.heartbeat == "requested", choices=choices, bare="send_message"
-        )
+        beat = settings.heartbeat == "requested"
+        return offered, grammar(offered, heartbeat=beat, choices=choices, bare="send_message")
+
+    @staticmethod
+    def _has_room(blocks: Sequence[Block]) -> bool:
+        return any(block.used < 0.8 * block.limit for block in blocks if block.label != "persona")
 
     def functions(self) -> list[Function]:
         """The functions that memory.yaml offers, and a person's own."""
@@ -285,9 +314,11 @@ class Agent:
         return replace(call, arguments={"message": message_in(completion.text)})
 
     def _execute(
-        self, turn: _Turn, call: Call | Result, offered: Sequence[Function], text: str
+        self, turn: _Turn, call: Call | Result, offered: Sequence[Function], passes: Sequence[Pass]
     ) -> tuple[Result, Change | None]:
         """Run the call and write call and result to recall and the queue, all as one change."""
+
+        text = next(item.completion.text for item in passes if item.kind == "decide")
 
         def work(transaction: Transaction) -> Result:
             memory = self._memory(transaction, turn)
@@ -301,6 +332,8 @@ class Agent:
             state = self.queue.drop(transaction, self.queue.state(), turn.failed)
             messages = self._messages(turn, call, result, text)
             turn.failed = [] if result.ok else messages
+            if result.ok and isinstance(call, Call):
+                turn.done.add(call.function)
             state = self.queue.push(transaction, state, messages)
             if result.ok and isinstance(call, Call) and call.function == "send_message":
                 turn.failed = []
@@ -310,8 +343,9 @@ class Agent:
             name = call.function if isinstance(call, Call) else "no call"
             return f"{name}: {result.text.splitlines()[0][:100] if result.text else ''}"
 
-        name = call.function if isinstance(call, Call) else ""
-        return self.vault.transact(work, subject, trailers=self._trailers(turn, name))
+        trailers = self._trailers(turn, call.function if isinstance(call, Call) else "")
+        trailers["Tokens"] = "/".join(str(number) for number in _tokens(passes).values())
+        return self.vault.transact(work, subject, trailers=trailers)
 
     def _memory(self, transaction: Transaction, turn: _Turn) -> Memory:
         source = {"session": self.session, "turn": turn.number}
@@ -345,10 +379,14 @@ class Agent:
 
     # -- the window ---------------------------------------------------------------------------------------------
 
+    @property
+    def window(self) -> int:
+        """The context window in use, tokens."""
+        return min(self.vault.settings.window, self.model.window)
+
     def capacity(self) -> int:
         """100 %: tokens of the window less those reserved for the reply."""
-        settings = self.vault.settings
-        return min(settings.window, self.model.window) - settings.reply_reserve
+        return self.window - self.vault.settings.reply_reserve
 
     def prompt(self) -> Prompt:
         """What the model would see now."""

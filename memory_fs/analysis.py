@@ -94,16 +94,15 @@ def normalise(text: str) -> str:
 
 def tokens(text: str) -> list[str]:
     """The tokens of a text, in order; each follows the one before it."""
-    return list(_split(normalise(text)))
+    return _split(normalise(text))
 
 
-def _split(text: str) -> Iterator[str]:
-    for word in text.translate(_CHARACTERS).split():
-        if len(word) > MAX_TOKEN or "+" in word or "#" in word:
-            for piece in _ENDING.findall(word):
-                yield from (piece[at : at + MAX_TOKEN] for at in range(0, len(piece), MAX_TOKEN))
-        else:
-            yield word
+def _split(text: str) -> list[str]:
+    words = text.translate(_CHARACTERS).split()
+    if "+" not in text and "#" not in text and max(map(len, words), default=0) <= MAX_TOKEN:
+        return words
+    pieces = [piece for word in words for piece in _ENDING.findall(word)]
+    return [piece[at : at + MAX_TOKEN] for piece in pieces for at in range(0, len(piece), MAX_TOKEN)]
 
 
 def stem(token: str) -> str:
@@ -246,19 +245,13 @@ def postings(sections: Iterable[tuple[str, float]], marks: Iterable[str] = ()) -
     place = 0
     for text, weight in sections:
         for token in tokens(text):
-            _add(found, token, place, weight)
-            if token[-1] in "+#":
-                _add(found, stem(token), place, weight)
+            for name in (token, stem(token)) if token[-1] in "+#" else (token,):
+                posting = found.get(name)
+                if posting is None:
+                    posting = found[name] = Posting([])
+                posting.positions.append(place)
+                posting.weight += weight
             place += 1
         place += 2
-    for mark in marks:
-        _add(found, mark, place, 1.0)
+    found.update((mark, Posting([place], 1.0)) for mark in marks)
     return found
-
-
-def _add(found: dict[str, Posting], token: str, place: int, weight: float) -> None:
-    posting = found.get(token)
-    if posting is None:
-        posting = found[token] = Posting([])
-    posting.positions.append(place)
-    posting.weight += weight

@@ -25,12 +25,13 @@ class Executor:
             found = parse_call(completion)
         except FunctionError as error:
             return Result(False, str(error))
+        arguments = dict(found.get("arguments", {}))
         return Call(
             function=found["function"],
-            arguments=found.get("arguments", {}),
+            request_heartbeat=arguments.pop("request_heartbeat", False) is True,
+            arguments=arguments,
             known=str(found.get("known", "")),
             missing=str(found.get("missing", "")),
-            request_heartbeat=found.get("request_heartbeat") is True,
         )
 
     def run(self, call: Call, memory: Memory) -> Result:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from memory_fs.errors import FunctionError
 from memory_fs.events import clean
@@ -28,11 +28,12 @@ _REQUIRED = inspect.Parameter.empty
 
 @dataclass(frozen=True)
 class Parameter:
-    """One argument: `kind` is str, int, float, bool or list[str]."""
+    """One argument: `kind` is str, int, float, bool or list[str]; `longest` bounds a text, characters."""
 
     name: str
     kind: Any
     default: Any = _REQUIRED
+    longest: int = TEXT_CHARS
 
     @property
     def required(self) -> bool:
@@ -44,7 +45,7 @@ class Parameter:
         if get_origin(self.kind) is list:
             return {"type": "array", "items": {"type": "string", "maxLength": 60}, "maxItems": 5}
         schema = dict(KINDS[self.kind])
-        return {**schema, "maxLength": TEXT_CHARS} if self.kind is str else schema
+        return {**schema, "maxLength": self.longest} if self.kind is str else schema
 
     def check(self, value: Any, function: str) -> Any:
         """The value, when it is of the right kind.
@@ -90,15 +91,17 @@ class Function:
         doc = " ".join((inspect.getdoc(function) or "").split("\n\n")[0].split())
         if not doc:
             raise FunctionError(f"{name} needs a docstring: the model chooses by it")
-        hints = get_type_hints(function)
+        hints = get_type_hints(function, include_extras=True)
         parameters = []
         wants_memory = False
         for position, (key, found) in enumerate(inspect.signature(function).parameters.items()):
-            kind = hints.get(key)
+            kind, longest = hints.get(key), TEXT_CHARS
+            if get_origin(kind) is Annotated:  # Annotated[str, 120]: at most 120 characters
+                kind, longest = get_args(kind)[:2]
             if position == 0 and key == "memory":
                 wants_memory = True
             elif kind in KINDS or (get_origin(kind) is list and get_args(kind) == (str,)):
-                parameters.append(Parameter(key, kind, found.default))
+                parameters.append(Parameter(key, kind, found.default, longest))
             else:
                 raise FunctionError(f"{name}: parameter {key} must be typed str, int, float, bool or list[str]")
         return cls(name, doc, tuple(parameters), function, wants_memory)
@@ -112,7 +115,7 @@ class Function:
         return {
             "type": "object",
             "properties": {parameter.name: parameter.schema() for parameter in self.parameters},
-            "required": [parameter.name for parameter in self.parameters],
+            "required": [parameter.name for parameter in self.parameters if parameter.required],
             "additionalProperties": False,
         }
 
@@ -176,7 +179,7 @@ def grammar(
     functions: Iterable[Function],
     *,
     heartbeat: bool = False,
-    choices: Mapping[tuple[str, str], Iterable[str]] | None = None,
+    choices: Mapping[str, Sequence[Mapping[str, Sequence[str]]]] | None = None,
     bare: str = "",
 ) -> str:
     """A llguidance Lark grammar for one function call with its thought.
@@ -187,25 +190,22 @@ def grammar(
     Args:
         functions: those that may be called in this step.
         heartbeat: ask for the paper's `request_heartbeat` as well.
+        choices: function -> ways to call it, each argument -> the only texts it may be, for example a block's lines.
         bare: a function that is only chosen here; its arguments are worded by another pass.
-        choices: (function, argument) -> the only texts that the argument may be, for example the lines of a block.
     """
-    branches, rules = [], []
-    for number, function in enumerate(functions):
-        schema = function.schema()
-        for key in schema["properties"]:
-            allowed = list((choices or {}).get((function.name, key), ()))
-            if allowed:
-                schema["properties"][key] = {"enum": allowed}
-        schema["x-guidance"] = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
-        if function.name == bare:
-            branches.append(f"""NOTHING {json.dumps(f', "function": "{bare}"}}')}""")
-            continue
+    branches: list[str] = []
+    rules: list[str] = []
+    for function in functions:
         missing = "NOTHING" if function.name == "send_message" else "SOMETHING"
-        beat = ' ", \\"request_heartbeat\\": " BOOL' if heartbeat and function.name != "send_message" else ""
-        opening = json.dumps(f', "function": "{function.name}", "arguments": ')
-        branches.append(f'{missing} {opening} args{number}{beat} "}}"')
-        rules.append(f"args{number}: %json {json.dumps(schema)}")
+        opening = f', "function": "{function.name}"'
+        if function.name == bare:
+            branches.append(f"{missing} {json.dumps(opening + '}')}")
+            continue
+        ways: list[str] = []
+        for way in (choices or {}).get(function.name) or [{}]:
+            ways.append(f"args{len(rules)}")
+            rules.append(f"{ways[-1]}: %json {json.dumps(_tight(function, way, heartbeat))}")
+        branches.append(f"""{missing} {json.dumps(opening + ', "arguments": ')} ({" | ".join(ways)}) "}}" """)
     return "\n".join(
         [
             'start: "{\\"known\\": " THOUGHT ", \\"missing\\": " call',
@@ -213,10 +213,20 @@ def grammar(
             r'THOUGHT: /"([^"\\\x00-\x1f]){0,160}"/',
             'NOTHING: "\\"nothing\\""',
             r'SOMETHING: /"([^"\\\x00-\x1f]){3,80}"/ & ~/"[nN](othing|one|ever|o )(.|\n)*/',
-            "BOOL: /true|false/",
             *rules,
         ]
     )
+
+
+def _tight(function: Function, way: Mapping[str, Sequence[str]], heartbeat: bool) -> dict[str, Any]:
+    """The schema of a function's arguments, some of them bound to given texts, without room for white space."""
+    schema = function.schema()
+    if heartbeat and function.name != "send_message":
+        schema["properties"]["request_heartbeat"] = {"type": "boolean"}
+        schema["required"].append("request_heartbeat")
+    schema["properties"] |= {key: {"enum": list(texts)} for key, texts in way.items()}
+    schema["x-guidance"] = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+    return schema
 
 
 def parse_call(text: str) -> dict[str, Any]:

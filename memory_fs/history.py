@@ -8,7 +8,7 @@ neither git's index nor the work tree; files and their durability are the vault'
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from functools import cached_property
@@ -146,13 +146,39 @@ class History:
         """
         return self._change(self._commit(rev))
 
+    def parent(self, rev: str) -> str | None:
+        """The commit before this one, or None for the first."""
+        parents = self._commit(rev).parent_ids
+        return str(parents[0]) if parents else None
+
+    def log_of(self, paths: Iterable[str]) -> Iterator[Change]:
+        """Changes that touched any of these files or folders, newest first."""
+        wanted = tuple(paths)
+        head = self.head
+        if head is not None:
+            for commit in self._repo.walk(head, SortMode.TOPOLOGICAL):
+                if any(self._touches(commit, path) for path in wanted):
+                    yield self._change(commit)
+
+    def merge(self, base: bytes | None, ours: bytes | None, theirs: bytes | None) -> bytes | None:
+        """A three-way merge of one file; None where both changed the same lines, or one deleted the file."""
+        if base is None or ours is None or theirs is None:
+            return None
+        old, mine, other = (
+            pygit2.IndexEntry("text", self._repo.create_blob(data), FileMode.BLOB) for data in (base, ours, theirs)
+        )
+        try:
+            merged = self._repo.merge_file_from_index(old, mine, other)
+        except UnicodeDecodeError:
+            return None
+        return merged.contents.encode() if merged.automergeable else None
+
     def log(self, path: str | None = None) -> Iterator[Change]:
         """Changes, newest first; with a path only those that touched it (a file or a folder)."""
-        head = self.head
-        if head is None:
-            return
-        for commit in self._repo.walk(head, SortMode.TOPOLOGICAL):
-            if path is None or self._touches(commit, path):
+        if path is not None:
+            yield from self.log_of((path,))
+        elif self.head is not None:
+            for commit in self._repo.walk(self.head, SortMode.TOPOLOGICAL):
                 yield self._change(commit)
 
     def contents(self, rev: str) -> list[tuple[str, bytes | None, bytes | None]]:

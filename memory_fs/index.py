@@ -19,44 +19,23 @@ from __future__ import annotations
 import sys
 import unicodedata
 from array import array
-from collections.abc import Callable, Generator, Iterable, Mapping
-from hashlib import blake2b
-from itertools import pairwise, takewhile
-from math import ceil, log
+from collections.abc import Callable, Generator, Mapping
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import whoosh
-from whoosh import columns, fields, formats, scoring
+from whoosh import columns, fields, formats
+from whoosh.codec.whoosh3 import W3Codec
 from whoosh.filedb.filestore import RamStorage
 from whoosh.index import FileIndex
-from whoosh.query.compound import And, AndMaybe, AndNot, Or, Require
 from whoosh.query.positional import Phrase
-from whoosh.query.terms import Term
-from whoosh.reading import SegmentReader
-from whoosh.writing import MERGE_SMALL
 
-from memory_fs.analysis import Part, Posting, parse
 from memory_fs.keeper import Change, Damaged, Documents, Keeper, Manifest, SealedFolder
-from memory_fs.records import (
-    EVERY,
-    Document,
-    Hit,
-    Page,
-    Request,
-    date_word,
-    day_mark,
-    id_mark,
-    pack,
-    tag_mark,
-    terms,
-    ticks,
-    unpack,
-)
+from memory_fs.records import EVERY, KINDS, Document, Hit, Page, id_mark, pack, terms, ticks, unpack
 
+_TIERS, _FULL_TIER = ((64, 512), (8, 64), (0, 8)), 8  # live documents of a segment; so many segments are a tier
 _FORMAT = 1  # raise it when tokens, fields or the manifest change: older indexes are then rebuilt
-_B, _K1 = 0.75, 1.2  # BM25: how much length counts, how soon repetition stops to count
-_LONG_RUN = 4  # characters; a longer run without spaces is rather a sentence than a word
 
 
 class _Places(formats.Positions):
@@ -77,47 +56,19 @@ class _Words(fields.FieldType):
     def __init__(self) -> None:
         self.format = _Places()
 
-    def index(self, value: Mapping[str, Posting], **_: Any) -> Generator[tuple[bytes, int, float, bytes], Any, None]:
+    def index(self, value: Mapping[str, Any], **_: Any) -> Generator[tuple[bytes, int, float, bytes], Any, None]:
         for token, posting in value.items():
-            places = array("I", posting.positions)
-            yield self.to_bytes(token), len(places), posting.weight, places.tobytes()
+            places = posting.positions
+            yield token.encode("utf-8", "surrogatepass"), len(places), posting.weight, array("I", places).tobytes()
 
     def to_bytes(self, value: str | bytes) -> bytes:
         return value if isinstance(value, bytes) else value.encode("utf-8", "surrogatepass")
 
 
-class _Ranking(scoring.WeightingModel):
-    """BM25 that counts only the documents of the field's own kind; for one searcher, as it remembers its counts."""
+class _Codec(W3Codec):
+    """Whoosh's codec without what only its own ranking reads, and uncompressed: a quarter quicker to write."""
 
-    def __init__(self) -> None:
-        self._sizes: dict[str, tuple[int, float]] = {}
-
-    def sizes(self, searcher: Any, fieldname: str) -> tuple[int, float]:
-        """The number of documents of a kind, and their mean length in tokens."""
-        if fieldname not in self._sizes:
-            count = searcher.doc_frequency(fieldname, EVERY)
-            self._sizes[fieldname] = count, searcher.field_length(fieldname) / (count or 1) or 1.0
-        return self._sizes[fieldname]
-
-    def idf(self, searcher: Any, fieldname: str, text: Any) -> float:
-        count, _ = self.sizes(searcher.get_parent(), fieldname)
-        return log(count / (searcher.get_parent().doc_frequency(fieldname, text) + 1)) + 1
-
-    def scorer(self, searcher: Any, fieldname: str, text: Any, qf: int = 1) -> Any:
-        top = searcher.get_parent()
-        return _Scorer(searcher, fieldname, top.idf(fieldname, text), self.sizes(top, fieldname)[1])
-
-
-class _Scorer(scoring.BaseScorer):
-    """The score of one term; without Whoosh's bounds for skipping blocks, as every match is counted anyway."""
-
-    def __init__(self, searcher: Any, fieldname: str, idf: float, mean: float) -> None:
-        self._length, self._field = searcher.doc_field_length, fieldname
-        self._top, self._flat, self._slope = idf * (_K1 + 1), _K1 * (1 - _B), _K1 * _B / mean
-
-    def score(self, matcher: Any) -> float:
-        weight, length = matcher.weight(), self._length(matcher.id(), self._field, 1)
-        return float(self._top * weight / (weight + self._flat + self._slope * length))
+    length_stats = False
 
 
 class _Storage(RamStorage):
@@ -152,25 +103,12 @@ class _Storage(RamStorage):
         return RamStorage()
 
 
-def _merge(writer: Any, segments: list[Any]) -> list[Any]:
-    """Whoosh's own merge policy, which never rewrites segments for their deletions, and that as well."""
-    worn = [segment for segment in segments if segment.deleted_count() * 2 > segment.doc_count_all()]
-    for segment in worn:
-        if segment.doc_count():
-            reader = SegmentReader(writer.storage, writer.schema, segment)
-            writer.add_reader(reader)
-            reader.close()
-    kept: list[Any] = MERGE_SMALL(writer, [segment for segment in segments if segment not in worn])
-    return kept
-
-
 _SCHEMA = fields.Schema(
-    key=fields.ID(),
     archival=_Words(),
     recall=_Words(),
     date=fields.COLUMN(columns.NumericColumn("q")),
     id=fields.COLUMN(columns.VarBytesColumn(allow_offsets=False)),
-    shown=fields.COLUMN(columns.VarBytesColumn(allow_offsets=False)),
+    packed=fields.COLUMN(columns.VarBytesColumn(allow_offsets=False)),
 )
 
 
@@ -190,144 +128,113 @@ class _Shelf:
 
     def _look(self) -> None:
         """See the last commit. Not by `Searcher.refresh`: it goes on showing what was deleted or merged."""
-        self.searcher = self.whoosh.searcher(weighting=_Ranking())
+        self.searcher = self.whoosh.searcher()
         self._columns: dict[str, Any] = {}
+        self._lengths: dict[str, dict[int, int]] = {kind: {} for kind in KINDS}
 
-    def column(self, name: str, number: int) -> Any:
+    def _column(self, name: str, number: int) -> Any:
         """The value of a document in a column."""
         if name not in self._columns:
             self._columns[name] = self.searcher.reader().column_reader(name)
         return self._columns[name][number]
 
+    def _packed(self, number: int) -> tuple[str, Document]:
+        return unpack(self._column("packed", number), self.date(number))
+
+    def document(self, number: int) -> Document:
+        """The document itself."""
+        return self._packed(number)[1]
+
+    def date(self, number: int) -> int:
+        """The `ticks` of its date."""
+        return int(self._column("date", number))
+
+    def id(self, number: int) -> bytes:
+        """Its id, as bytes that compare."""
+        return bytes(self._column("id", number))
+
+    def count(self, kind: str) -> int:
+        """The number of documents of a kind."""
+        return self.manifest.kinds[kind]
+
+    def length(self, kind: str, number: int) -> int:
+        """The number of tokens of a document."""
+        known = self._lengths[kind]
+        if number not in known:
+            known[number] = self.searcher.reader().doc_field_length(number, kind, 1)
+        return known[number]
+
+    def mean_length(self, kind: str) -> float:
+        """The mean number of tokens of a document of a kind."""
+        reader = self.searcher.reader()
+        return float(reader.field_length(kind) / (reader.doc_frequency(kind, EVERY) or 1)) or 1.0
+
+    def matches(self, kind: str, tokens: tuple[str, ...]) -> dict[int, float]:
+        """The documents of a kind that have a token, or several in a row; and how much of it, title words weighted."""
+        found: dict[int, float] = {}
+        for searcher, offset in self.searcher.leaf_searchers():
+            if len(tokens) > 1:
+                matcher = Phrase(kind, list(tokens)).matcher(searcher, searcher.boolean_context())
+            elif (kind, tokens[0]) in searcher.reader():
+                matcher = searcher.reader().postings(kind, tokens[0])
+            else:
+                continue
+            while matcher.is_active():
+                found[matcher.id() + offset] = len(matcher.spans()) if len(tokens) > 1 else matcher.weight()
+                matcher.next()
+        return found
+
     def detach(self) -> None:
         """Go on in memory; everything that is open is there already."""
         self.storage.disk = None
 
-    def find(self, request: Request, page: int) -> Page:
-        """One page of what is asked for."""
-        wanted, ranked = _Lookup(self.searcher, request).query()
-        found: list[tuple[float, int]] = []
-        if wanted is not None:
-            results = self.searcher.search(wanted, limit=None, scored=ranked)
-            found = [(round(score, 6) if ranked else 0.0, number) for score, number in results.top_n]
-        if request.since or request.until:
-            since, until = (date and ticks(date) for date in (request.since, request.until))
-            dates = ((hit, self.column("date", hit[1])) for hit in found)
-            found = [hit for hit, date in dates if (since is None or date >= since) and (until is None or date < until)]
-        pages = max(1, ceil(len(found) / request.size))
-        shown = min(max(page, 1), pages)
-        hits = self._slice(request.kind, found, (shown - 1) * request.size, shown * request.size)
-        return Page(request.query, shown, pages, len(found), hits, page)
-
-    def _slice(self, kind: str, found: list[tuple[float, int]], start: int, end: int) -> tuple[Hit, ...]:
-        """The hits from start to end; only those that share a score with them need their dates and ids compared."""
-        if not found[start:end]:
-            return ()
-        best, least = found[start][0], found[start:end][-1][0]
-        skipped = sum(1 for _ in takewhile(lambda hit: hit[0] > best, found))
-        near = takewhile(lambda hit: hit[0] >= least, found[skipped:])
-        ordered = sorted(
-            (-score, -self.column("date", number), self.column("id", number), number) for score, number in near
-        )
-        return tuple(
-            unpack(kind, self.column("shown", number), -date, -score)
-            for score, date, _, number in ordered[start - skipped : end - skipped]
-        )
-
-    def get(self, kind: str, id: str) -> Hit | None:
-        """The record with an id; where several files carry it, the one whose path comes first."""
-        numbers = self.searcher.docs_for_query(Term(kind, id_mark(id)))
-        hits = [unpack(kind, self.column("shown", number), self.column("date", number), 0.0) for number in numbers]
-        return min(hits, key=lambda hit: hit.path, default=None)
-
     def commit(self, change: Change, documents: Documents) -> None:
         """Replace what changed, in one generation: all deletions first, as Whoosh needs it."""
-        writer = self.whoosh.writer(limitmb=256)
+        writer = self.whoosh.writer(limitmb=256, codec=_Codec(compression=0))
         fresh: list[tuple[str, Document]] = []
         for path, entry in change.items():
             before, after = self.manifest.records.get(path, {}), entry.records if entry else {}
             for record in (record for record, mark in before.items() if after.get(record) != mark):
-                writer.delete_by_term("key", _key(path, record), searcher=self.searcher)
-            fresh += [
-                (_key(path, record), documents[path][record])
-                for record, mark in after.items()
-                if before.get(record) != mark
-            ]
-        for key, document in fresh:
-            words = {document.kind: terms(document)}
-            name = document.id.encode("utf-8", "surrogatepass")
-            writer.add_document(key=key, id=name, date=ticks(document.date), shown=pack(document), **words)
+                writer.delete_document(self._number(path, record))
+            news = (record for record, mark in after.items() if before.get(record) != mark)
+            fresh += [(f"{path}\0{record}", documents[path][record]) for record in news]
+        fresh += self._pour(writer)
+        for ref, document in fresh:
+            name, words = document.id.encode("utf-8", "surrogatepass"), {document.kind: terms(document)}
+            writer.add_document(id=name, date=ticks(document.date), packed=pack(ref, document), **words)
         if self.storage.disk:
             self.manifest.save(self.storage.disk, change)
-        writer.commit(mergetype=_merge)
+        writer.commit(mergetype=lambda _, segments: [segment for segment in segments if segment.doc_count()])
         self.manifest.apply(change, self.whoosh.latest_generation())
         if self.storage.disk and self.manifest.generation == self.manifest.whole:
             self.manifest.sweep(self.storage.disk)
         self._look()
 
+    def _number(self, path: str, record: str) -> int:
+        """The document number of a record."""
+        kind, _, id = record.partition("/")
+        for number in self.matches(kind, (id_mark(id.partition("\0")[0]),)):
+            if self._packed(number)[0] == f"{path}\0{record}":
+                return number
+        raise Damaged("the index and its manifest do not agree")
 
-def _key(path: str, record: str) -> str:
-    return blake2b(f"{path}\0{record}".encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    def _pour(self, writer: Any) -> list[tuple[str, Document]]:
+        """Empty small and worn segments: their documents are to be written again, together with the new ones.
 
-
-class _Lookup:
-    """Turns a request into a Whoosh query. Whoosh's own parser never sees a text, so no text can be an operator."""
-
-    def __init__(self, searcher: Any, request: Request) -> None:
-        self._searcher, self._request, self._field = searcher, request, request.kind
-
-    def query(self) -> tuple[Any | None, bool]:
-        """The query, and whether its scores mean anything; None when nothing is asked for."""
-        asked = parse(self._request.query)
-        needed = [self._part(part) for part in asked.required if part.tokens]
-        filters = [self._any(map(tag_mark, self._request.any_tags))] if self._request.any_tags else []
-        filters += [self._term(tag_mark(tag)) for tag in self._request.all_tags]
-        filters += [self._term(tag_mark(part.tag)) for part in asked.required if part.tag]
-        wanted = [self._part(part) for part in asked.any]
-        if not (wanted or needed or filters or self._request.since or self._request.until):
-            return None, False
-        found = And(needed) if needed else Or(wanted) if wanted else self._term(EVERY)
-        if needed and wanted:
-            found = AndMaybe(found, Or(wanted))
-        if hints := [mark for part in asked.any for mark in map(date_word, part.tokens) if self._known(mark)]:
-            found = AndMaybe(found, self._any(hints))
-        if filters:
-            found = Require(found, And(filters))
-        if barred := [self._part(part) for part in asked.excluded]:
-            found = AndNot(found, Or(barred))
-        return found, bool(wanted or needed)
-
-    def _part(self, part: Part) -> Any:
-        """Anything that satisfies one part of the query."""
-        ways = [self._term(tag_mark(part.tag))] if part.tag else []
-        ways += [self._term(day_mark(part.day))] if part.day else []
-        if part.tokens:
-            ways.append(self._whole_or_pieces(part) if part.kind != "exact" else self._row(part.tokens))
-        return ways[0] if len(ways) == 1 else Or(ways)
-
-    def _whole_or_pieces(self, part: Part) -> Any:
-        """The tokens in a row where that is found; else, and always in a sentence without spaces, shorter rows."""
-        whole, sentence = self._row(part.tokens), part.kind == "run" and len(part.tokens) > _LONG_RUN
-        if not sentence and (self._found(whole) or (part.kind == "run" and len(part.tokens) == 2)):
-            return whole
-        pairs = [self._row(pair) for pair in dict.fromkeys(pairwise(part.tokens))] if part.kind == "run" else []
-        pairs = [pair for pair in pairs if self._found(pair)]
-        return Or([whole, *(pairs or [self._term(token) for token in dict.fromkeys(part.tokens)])])
-
-    def _row(self, tokens: tuple[str, ...]) -> Any:
-        return self._term(tokens[0]) if len(tokens) == 1 else Phrase(self._field, list(tokens))
-
-    def _term(self, token: str) -> Any:
-        return Term(self._field, token)
-
-    def _any(self, tokens: Iterable[str]) -> Any:
-        return Or([self._term(token) for token in tokens])
-
-    def _known(self, token: str) -> bool:
-        return (self._field, token) in self._searcher.reader()
-
-    def _found(self, wanted: Any) -> bool:
-        return next(iter(self._searcher.docs_for_query(wanted)), None) is not None
+        Each document that came alone is thus written again once a tier, and a search meets few segments. Whoosh would
+        merge them posting by posting, which takes several times as long, and never on account of deletions.
+        """
+        live = {segment: segment.doc_count() for segment in writer.segments}
+        full = (high for low, high in _TIERS if sum(low < count <= high for count in live.values()) >= _FULL_TIER)
+        limit = next(full, 0)
+        poured: list[tuple[str, Document]] = []
+        for segment, first in zip(live, accumulate((s.doc_count_all() for s in live), initial=0), strict=False):
+            if live[segment] <= limit or segment.deleted_count() > live[segment]:
+                places = (at for at in range(segment.doc_count_all()) if not segment.is_deleted(at))
+                for number in [first + at for at in places]:
+                    poured.append(self._packed(number))
+                    writer.delete_document(number)
+        return poured
 
 
 class Index(Keeper[_Shelf]):

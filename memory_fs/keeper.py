@@ -19,7 +19,9 @@ from pathlib import Path
 from threading import RLock
 from typing import Generic, Protocol, TypeVar
 
+from memory_fs import lookup
 from memory_fs.errors import FormatError, VaultError
+from memory_fs.lookup import Postings
 from memory_fs.manifest import Change, Entry, Manifest
 from memory_fs.records import KINDS, Document, Hit, Page, Request, digest
 from memory_fs.sealed import Damaged, SealedFolder, clear_the_way, locked
@@ -34,7 +36,7 @@ Progress = Callable[[int, int], None]
 Documents = dict[str, dict[str, Document]]  # path -> record key -> document
 
 
-class Shelf(Protocol):
+class Shelf(Postings, Protocol):
     """One open index."""
 
     manifest: Manifest
@@ -49,14 +51,6 @@ class Shelf(Protocol):
 
     def detach(self) -> None:
         """Forget the folder; go on in memory."""
-        ...
-
-    def find(self, request: Request, page: int) -> Page:
-        """One page of what is asked for."""
-        ...
-
-    def get(self, kind: str, id: str) -> Hit | None:
-        """The record with an id."""
         ...
 
 
@@ -204,20 +198,25 @@ class Keeper(ABC, Generic[S]):
         request = Request(_known(kind), query, max(size, 1), tuple(any_tags), tuple(all_tags), since, until)
         with self._mutex:
             try:
-                return self._look().find(request, page)
+                return lookup.find(self._look(), request, page)
             except Exception as error:
                 self._repair(error)
-                return self._look().find(request, page)
+                return lookup.find(self._look(), request, page)
 
     def get(self, kind: str, id: str) -> Hit | None:
         """The record with an id; where several files carry it, the one whose path comes first."""
         with self._mutex:
-            return self._look().get(_known(kind), id)
+            return lookup.get(self._look(), _known(kind), id)
+
+    def find_text(self, kind: str, text: str) -> Hit | None:
+        """The record with exactly this text; None for a text without any word."""
+        with self._mutex:
+            return lookup.find_text(self._look(), _known(kind), text)
 
     def count(self, kind: str) -> int:
         """The number of records of a kind."""
         with self._mutex:
-            return self._look().manifest.kinds[_known(kind)]
+            return self._look().count(_known(kind))
 
     # --- which index -------------------------------------------------------------------------------------------------
 

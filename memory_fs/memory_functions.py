@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 from memory_fs.archival import Archival
 from memory_fs.core import Core
@@ -17,6 +17,9 @@ from memory_fs.functions import FunctionTable
 from memory_fs.recall import Recall
 from memory_fs.vault import Transaction
 
+Label = Annotated[str, 60]
+Query = Annotated[str, 120]
+Date = Annotated[str, 10]
 HIT_CHARS = 600  # of each hit, characters; the whole text stays in its file
 PAPER = (
     "send_message",
@@ -57,12 +60,12 @@ def send_message(memory: Memory, message: str) -> str:
     return "sent"
 
 
-def core_memory_append(memory: Memory, label: str, content: str) -> str:
+def core_memory_append(memory: Memory, label: Label, content: str) -> str:
     """Save a new fact in core memory, as a new line of a block."""
     return memory.core.append(memory.transaction, label, content)
 
 
-def core_memory_replace(memory: Memory, label: str, old_content: str, new_content: str) -> str:
+def core_memory_replace(memory: Memory, label: Label, old_content: str, new_content: str) -> str:
     """Correct a fact in core memory: the old line is replaced by the new one."""
     return memory.core.replace(memory.transaction, label, old_content, new_content)
 
@@ -73,7 +76,7 @@ def archival_memory_insert(memory: Memory, content: str, tags: list[str] = []) -
     return f"saved as note {note_id}"
 
 
-def archival_memory_search(memory: Memory, query: str, page: int = 1) -> str:
+def archival_memory_search(memory: Memory, query: Query, page: int = 1) -> str:
     """Search the notes in archival memory."""
     found = memory.archival.search(query, page, memory.page_size)
     quoted = [
@@ -83,14 +86,14 @@ def archival_memory_search(memory: Memory, query: str, page: int = 1) -> str:
     return _listing(memory, f"notes for {query[:80]!r}", found.page, found.pages, found.total, page, quoted)
 
 
-def conversation_search(memory: Memory, query: str, page: int = 1) -> str:
+def conversation_search(memory: Memory, query: Query, page: int = 1) -> str:
     """Search everything that was said earlier."""
     found = memory.recall.search(query, page, memory.page_size)
     quoted = [_quote(f"[{hit.id}] {hit.date:%Y-%m-%d}", hit.text) for hit in found.hits]
     return _listing(memory, f"messages for {query[:80]!r}", found.page, found.pages, found.total, page, quoted)
 
 
-def conversation_search_date(memory: Memory, start_date: str, end_date: str, page: int = 1) -> str:
+def conversation_search_date(memory: Memory, start_date: Date, end_date: Date, page: int = 1) -> str:
     """Read what was said on days from start_date to end_date (2026-11-29, today or yesterday)."""
     found = memory.recall.search_date(start_date, end_date, page, memory.page_size)
     quoted = [_quote(f"[{m.id}] {_minute(m.time)} {m.role}", m.content) for m in found.messages]
@@ -98,17 +101,17 @@ def conversation_search_date(memory: Memory, start_date: str, end_date: str, pag
     return _listing(memory, what, found.page, found.pages, found.total, page, quoted)
 
 
-def memory_insert(memory: Memory, label: str, content: str, line: int = -1) -> str:
+def memory_insert(memory: Memory, label: Label, content: str, line: int = -1) -> str:
     """Put a text behind a line of a core memory block (0 is the start, -1 the end)."""
     return memory.core.insert(memory.transaction, label, content, line)
 
 
-def memory_rethink(memory: Memory, label: str, content: str) -> str:
+def memory_rethink(memory: Memory, label: Label, content: str) -> str:
     """Rewrite a whole core memory block."""
     return memory.core.rethink(memory.transaction, label, content)
 
 
-def memory_create_block(memory: Memory, label: str, description: str, content: str = "") -> str:
+def memory_create_block(memory: Memory, label: Label, description: str, content: str = "") -> str:
     """Make a new core memory block."""
     return memory.core.create(memory.transaction, label, description, content)
 

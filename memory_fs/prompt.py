@@ -117,15 +117,17 @@ def _shown(message: Message, preview: int) -> str:
     return mark + (f" {content}" if not mark and content.lstrip().startswith(("[result]", "[system]")) else content)
 
 
-ANSWER = """You are the assistant described below and you talk with the user. \
-Write your next message to the user: one or two short sentences, in the user's language. \
-Use what you know about the user. Answer questions only from memory; if it is not there, say that you do not know."""
+ANSWER = """You are a friendly assistant with a good memory, and you talk with a user. \
+Reply to the user's last message in one or two short sentences, in the user's language. \
+Answer questions from your memory below. If memory does not have the answer, say that you do not know."""
 
 
 def answer_prompt(
     blocks: Sequence[Block], summary: str, messages: Sequence[Message], evidence: Sequence[str], question: str
 ) -> Prompt:
-    """The prompt of the wording pass: the question, the memory it can be answered from, and nothing else.
+    """The prompt of the wording pass: memory, the last of the talk, what was found, and the message to answer.
+
+    No functions and no thoughts: a small model words best when it has nothing else to do.
 
     Args:
         blocks: core memory.
@@ -134,18 +136,23 @@ def answer_prompt(
         evidence: texts that were paged in during this turn.
         question: the message to answer.
     """
-    spoken = [m for m in messages if m.role in ("user", "assistant")]
-    talk = "\n".join(f"{m.role}: {visible(m.content)[:300]}" for m in spoken)
-    parts = [Region("core", "# Memory\n" + core_text(blocks))]
-    if summary:
-        parts.append(Region("summary", "# Earlier\n" + visible(summary)))
-    if talk:
-        parts.append(Region("queue", "# Conversation\n" + talk))
-    if evidence:
-        parts.append(Region("evidence", "# Found\n" + visible("\n".join(evidence))))
-    parts.append(Region("question", f"# The user says\n{visible(question)}"))
-    user = Turn("user", tuple(part.text + "\n\n" for part in parts))
-    return Prompt((Turn("system", (ANSWER,)), user), (Region("system", ANSWER), *parts))
+    memory = "\n".join(visible(block.value) for block in blocks if block.value)
+    told = f"\n\nEarlier in this conversation:\n{visible(summary)}" if summary else ""
+    found = "(Found in your files:\n" + visible("\n".join(evidence)) + ")\n\n" if evidence else ""
+    talk = [m for m in messages if m.role in ("user", "assistant")]
+    turns = [Turn("system", (ANSWER, "\n\nYour memory:\n" + memory, told))]
+    turns += [Turn(_turn_role(m), (_spoken(m),)) for m in talk]
+    turns.append(Turn("user", (found, visible(question))))
+    regions = [Region("system", ANSWER), Region("core", memory), Region("summary", told.strip())]
+    regions += [Region(f"queue: {m.role}", _spoken(m)) for m in talk]
+    regions += [Region("evidence", found.strip()), Region("question", visible(question))]
+    return Prompt(tuple(turns), tuple(regions))
+
+
+def _spoken(message: Message) -> str:
+    """A message of the talk in the wording pass; the agent's in the form that the grammar asks for."""
+    text = visible(message.content)[:600]
+    return json.dumps({"message": text}, ensure_ascii=False) if message.role == "assistant" else text
 
 
 SUMMARY = """Write the memory of a conversation in a few short sentences: who the user is, what was said, decided, \

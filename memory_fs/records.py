@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from hashlib import blake2b
 
 from memory_fs.analysis import Posting, postings, tag_form
@@ -154,13 +155,25 @@ def digest(document: Document) -> str:
     return blake2b(repr((document, zone)).encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
-def pack(document: Document) -> bytes:
-    """What a hit shows, as bytes."""
-    shown = (document.id, document.path, document.text, document.source, document.tags)
-    return json.dumps(shown, ensure_ascii=False).encode("utf-8", "surrogatepass")
+def pack(ref: str, document: Document) -> bytes:
+    """A document, and what its writer knows it by, as bytes."""
+    offset = document.date.utcoffset()
+    seconds = None if offset is None else offset.total_seconds()
+    one = document
+    kept = (ref, seconds, one.id, one.kind, one.path, one.text, one.title, one.tags, one.source, one.role)
+    return json.dumps(kept, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
-def unpack(kind: str, packed: bytes, date: int, score: float) -> Hit:
-    """A hit from the bytes of `pack` and the `ticks` of its date."""
-    id, path, text, source, tags = json.loads(packed.decode("utf-8", "surrogatepass"))
-    return Hit(id, path, kind, text, _EPOCH + date * _TICK, source, tuple(tags), score)
+def unpack(packed: bytes, date: int) -> tuple[str, Document]:
+    """The reference and the document from the bytes of `pack` and the `ticks` of its date."""
+    ref, seconds, id, kind, path, text, title, tags, *rest = json.loads(packed.decode("utf-8", "surrogatepass"))
+    moment = _EPOCH + date * _TICK
+    with suppress(OverflowError):  # at the very ends of the calendar
+        moment = moment.astimezone(UTC if seconds is None else timezone(timedelta(seconds=seconds)))
+    return ref, Document(id, kind, path, text, moment, title, tuple(tags), *rest)
+
+
+def hit(document: Document, score: float) -> Hit:
+    """A document as a search shows it."""
+    one, date = document, _EPOCH + ticks(document.date) * _TICK
+    return Hit(one.id, one.path, one.kind, one.text, date, one.source, one.tags, score)

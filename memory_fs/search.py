@@ -10,10 +10,11 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from memory_fs.disk import INNER
 from memory_fs.formats.day import day_of, parse_day
 from memory_fs.formats.note import Note, parse_note
 from memory_fs.index import Document, Hit, Index, Page
-from memory_fs.vault import INNER, Vault
+from memory_fs.vault import Vault
 
 SPOKEN = ("user", "assistant")
 

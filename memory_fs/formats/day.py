@@ -79,9 +79,8 @@ def parse_day(text: str, day: date) -> tuple[list[Message], list[str]]:
 
 def _sections(text: str) -> Iterator[tuple[str, str, int]]:
     """(heading, content, line of the heading) in order; the part before the first heading comes with heading ''."""
-    heading, line, start, offset, number = "", 1, 0, 0, 0
-    for raw in text.split("\n"):
-        number += 1
+    heading, line, start, offset = "", 1, 0, 0
+    for number, raw in enumerate(text.split("\n"), 1):
         if raw.startswith("## ") and _LOOKALIKE.match(raw):
             if offset:
                 yield heading, _content(text[start:offset]), line

@@ -1,67 +1,120 @@
-"""GGUF models through llama.cpp. The only importer of llama_cpp and llguidance."""
+"""GGUF models: `LlamaModel` writes replies, `TokenCounter` only counts tokens.
+
+A slot is a KV cache with the tokens in it. For each prompt the slot is cut back to what the prompt has in common with
+it, and only the rest is evaluated. The head of a prompt (its first part, which stays the same from prompt to prompt)
+is also kept as a checkpoint on disk, so that a new process need not evaluate it again. What llama.cpp does is in
+`native.py`, what a chat looks like in `chat.py`, how a reply is written in `generate.py`.
+"""
 
 from __future__ import annotations
 
-import codecs
-import ctypes
-import os
 import time
+from array import array
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from threading import Lock
-from typing import Any, Literal
-
-os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # a busy core must not stall the other threads
-import llama_cpp
-import llguidance.llamacpp
-import numpy as np
-from llguidance import LLMatcher
+from typing import Self
 
 from memory_fs.errors import ModelError, PromptTooLong
-from memory_fs.llm import Completion, Flag, Turn
-from memory_fs.llm.chat import CHATML, choose
+from memory_fs.llm import Completion, Flag, Turn, cpu, native
+from memory_fs.llm.generate import Picker, Writer, generate
+from memory_fs.llm.kv import Checkpoints, identity
+from memory_fs.llm.template import family_of
 from memory_fs.llm.tokens import Encoder
 
-BATCH = 64
+SMALLEST_HEAD = 64
+"""Heads of prompts with fewer tokens are not worth a checkpoint."""
+
+SMALLEST_WINDOW = 256
+"""Tokens; less holds no prompt worth the name."""
 
 
-@llama_cpp.llama_log_callback
-def _silent(level: int, text: bytes, data: object) -> None:
-    return None
+class TokenCounter:
+    """Counts the tokens of prompts exactly as the model does, without loading its weights.
+
+    Args:
+        path: a GGUF file.
+        window: the context window to report, tokens.
+
+    Raises:
+        ModelError: the file is missing or no GGUF model.
+    """
+
+    def __init__(self, path: Path, *, window: int = 4096) -> None:
+        self._model = native.load(path, vocab_only=True)
+        self._setup(path, window)
+
+    def _setup(self, path: Path, window: int) -> None:
+        if window < SMALLEST_WINDOW:
+            raise ModelError(f"a window of {window} tokens is too small; give at least {SMALLEST_WINDOW}", path=path)
+        self.path, self.name = path, path.stem
+        self.notes: list[str] = []
+        self.vocab = native.Vocab(self._model)
+        metadata = self.vocab.metadata
+        self.trained = int(metadata.get(f"{metadata.get('general.architecture')}.context_length", "0"))
+        self.window = window
+        if 0 < self.trained < window:
+            self.window = self.trained
+            self.notes.append(
+                f"{self.name} was trained for {self.trained} tokens: the window is {self.trained}, not {window}"
+            )
+        family = family_of(metadata, self.vocab.text(self.vocab.bos), self.vocab.text(self.vocab.eos))
+        self.encoder = Encoder(self.vocab, family)
+
+    def count(self, turns: Sequence[Turn]) -> int:
+        """Tokens of the whole prompt, turn markers and the opening of the reply included."""
+        return self.encoder.count(turns)
+
+    def count_text(self, text: str) -> int:
+        """Tokens of a bare text."""
+        return len(self.encoder.content(text))
+
+    def close(self) -> None:
+        """Free the native memory."""
+        model, self._model = self._model, None
+        if model is not None:
+            native.free(model)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, window={self.window})"
 
 
-llama_cpp.llama_log_set(_silent, ctypes.c_void_p(0))
-llama_cpp.llama_backend_init()
+@dataclass(frozen=True)
+class Info:
+    """What a person may want to know of a loaded model: sizes in bytes and tokens."""
+
+    path: Path
+    bytes: int
+    family: str
+    window: int
+    trained: int
+    threads: int
+    cache: str
 
 
-class Vocab:
-    """The vocabulary of a loaded model."""
+class LlamaModel(TokenCounter):
+    """A GGUF model with a fixed context window; implements `memory_fs.llm.Model`.
 
-    def __init__(self, model: Any) -> None:
-        self.handle = llama_cpp.llama_model_get_vocab(model)
-        self.size = llama_cpp.llama_vocab_n_tokens(self.handle)
-        self.bos = llama_cpp.llama_vocab_bos(self.handle) if llama_cpp.llama_vocab_get_add_bos(self.handle) else None
-        self.eog = {t for t in range(self.size) if llama_cpp.llama_vocab_is_eog(self.handle, t)}
-        self.piece = lru_cache(maxsize=65536)(self._piece)
+    Args:
+        path: a GGUF file.
+        window: the context window, tokens; a window larger than the model was trained for is made smaller, and
+            `notes` says so.
+        seed: with a temperature above 0, the same seed and prompt give the same reply.
+        temperature: 0 always takes the likeliest token.
+        threads: None uses what affinity and container quota allow.
+        kv_folder: where checkpoints of prompt heads are kept; None keeps none.
 
-    def tokenize(self, text: str, *, special: bool) -> list[int]:
-        data = text.encode("utf-8", "replace")
-        out = (llama_cpp.llama_token * (len(data) + 8))()
-        n = llama_cpp.llama_tokenize(self.handle, data, len(data), out, len(out), False, special)
-        return list(out[:n])
-
-    def is_control(self, token: int) -> bool:
-        return bool(llama_cpp.llama_vocab_is_control(self.handle, token))
-
-    def _piece(self, token: int) -> bytes:
-        buffer = ctypes.create_string_buffer(512)
-        n = llama_cpp.llama_token_to_piece(self.handle, token, buffer, 512, 0, False)
-        return buffer.raw[: max(n, 0)]
-
-
-class LlamaModel:
-    """A GGUF model with a fixed context window."""
+    Raises:
+        ModelError: the file is missing, damaged or does not fit into memory.
+    """
 
     def __init__(
         self,
@@ -73,62 +126,25 @@ class LlamaModel:
         threads: int | None = None,
         kv_folder: Path | None = None,
     ) -> None:
-        if not path.is_file():
-            raise ModelError(f"no model file {path}; fetch one with `memory-fs model install`", path=path)
-        self.path, self.window, self.name = path, window, path.stem
+        self._model = native.load(path, vocab_only=False)
+        self._setup(path, window)
         self.seed, self.temperature = seed, temperature
-        params = llama_cpp.llama_model_default_params()
-        params.n_gpu_layers = 0
-        self._model = llama_cpp.llama_model_load_from_file(str(path).encode(), params)
-        if not self._model:
-            raise ModelError(f"{path} is damaged or no GGUF model", path=path)
-        self.vocab = Vocab(self._model)
-        c = llama_cpp.llama_context_default_params()
-        c.n_ctx, c.n_seq_max, c.n_batch, c.n_ubatch = 2 * window, 2, BATCH, BATCH
-        c.kv_unified, c.swa_full, c.no_perf = False, True, True
-        c.n_threads = c.n_threads_batch = threads or 2
-        self._ctx = llama_cpp.llama_init_from_model(self._model, c)
-        if not self._ctx:
-            raise ModelError(f"{path}: no context of {window} tokens", path=path)
-        self._mem = llama_cpp.llama_get_memory(self._ctx)
-        self._batch = llama_cpp.llama_batch_init(BATCH, 0, 1)
-        self._slots: list[list[int]] = [[], []]
+        self.threads = threads or cpu.threads()
+        self._context = native.Context(self._model, self.vocab, window=self.window, threads=self.threads)
+        self._grammars = native.Grammars(self.vocab)
+        self._ends = self.vocab.ends | self.encoder.ends
         self._lock = Lock()
-        self._encoder = Encoder(self.vocab, choose({}) or CHATML)
-        self._ll = None
-        self.notes: list[str] = []
+        self._heads: list[set[int]] = [set() for _ in range(native.SLOTS)]
+        self._checkpoints = None
+        if kv_folder is not None:
+            self._checkpoints = Checkpoints(kv_folder, identity(path, native.VERSION, "f16"))
 
-    def count(self, turns: Sequence[Turn]) -> int:
-        return self._encoder.count(turns)
-
-    def count_text(self, text: str) -> int:
-        return len(self._encoder.content(text))
-
-    def _decode(self, slot: int, tokens: Sequence[int], cancel: Flag | None) -> bool:
-        b, have = self._batch, self._slots[slot]
-        for start in range(0, len(tokens), BATCH):
-            if cancel is not None and cancel.is_set():
-                return False
-            chunk = tokens[start : start + BATCH]
-            for i, token in enumerate(chunk):
-                b.token[i], b.pos[i], b.n_seq_id[i], b.logits[i] = token, len(have) + i, 1, 0
-                b.seq_id[i][0] = slot
-            b.logits[len(chunk) - 1], b.n_tokens = 1, len(chunk)
-            if code := llama_cpp.llama_decode(self._ctx, b):
-                raise ModelError(f"{self.name}: llama.cpp failed with code {code}", path=self.path)
-            have.extend(chunk)
-        return True
-
-    def _logits(self) -> Any:
-        return np.ctypeslib.as_array(llama_cpp.llama_get_logits_ith(self._ctx, -1), (self.vocab.size,))
-
-    def _matcher(self, grammar: str) -> LLMatcher:
-        if self._ll is None:
-            self._ll = llguidance.llamacpp.lltokenizer_from_vocab(self.vocab.handle, eos_token=sorted(self.vocab.eog))
-        m = LLMatcher(self._ll, LLMatcher.grammar_from_lark(grammar), log_level=0)
-        if m.is_error():
-            raise ModelError(f"bad grammar: {m.get_error()}")
-        return m
+    @property
+    def info(self) -> Info:
+        """What a person may want to know of the model."""
+        size = self.path.stat().st_size
+        family, cache = self.encoder.family.name, self._context.kind
+        return Info(self.path, size, family, self.window, self.trained, self.threads, cache)
 
     def complete(
         self,
@@ -140,80 +156,82 @@ class LlamaModel:
         on_text: Callable[[str], None] | None = None,
         cancel: Flag | None = None,
     ) -> Completion:
-        with self._lock:
-            return self._complete(turns, grammar, max_tokens, slot, on_text, cancel)
-
-    def _complete(self, turns: Any, grammar: Any, max_tokens: int, slot: int, on_text: Any, cancel: Any) -> Completion:
-        t0 = time.perf_counter()
-        prompt, _ = self._encoder.encode(turns)
+        """Continue the prompt with one assistant turn; see `memory_fs.llm.Model`."""
+        start = time.perf_counter()
+        prompt, head = self.encoder.encode(turns)
         if len(prompt) + max_tokens > self.window:
-            raise PromptTooLong(f"prompt of {len(prompt)} and reply of {max_tokens} tokens, window {self.window}")
-        have = self._slots[slot]
-        same = 0
-        while same < min(len(have), len(prompt) - 1) and have[same] == prompt[same]:
-            same += 1
-        if not llama_cpp.llama_memory_seq_rm(self._mem, slot, same, -1):
-            llama_cpp.llama_memory_seq_rm(self._mem, slot, -1, -1)
-            same = 0
-        del have[same:]
-        matcher = self._matcher(grammar) if grammar else None
-        text, decoder, made = "", codecs.getincrementaldecoder("utf-8")("replace"), 0
+            raise PromptTooLong(
+                f"a prompt of {len(prompt)} tokens and a reply of {max_tokens} do not fit a window of {self.window}"
+            )
+        with self._lock:
+            if self._model is None:
+                raise ModelError(f"{self.name} was closed", path=self.path)
+            matcher = self._grammars.matcher(grammar) if grammar is not None else None
+            writer = Writer(self.vocab.piece, on_text)
+            reused, whole = self._prepare(slot, prompt, head, cancel)
+            finish = (
+                "cancelled"
+                if not whole
+                else generate(
+                    _Slot(self._context, slot, self._ends),
+                    prompt[self._context.length(slot) :],
+                    writer,
+                    Picker(self.temperature, (self.seed, _hash(prompt))),
+                    matcher=matcher,
+                    max_tokens=max_tokens,
+                    cancel=cancel,
+                )
+            )
+        return Completion(writer.text, finish, len(prompt), reused, writer.count, time.perf_counter() - start)
 
-        def emit(tokens: Sequence[int], final: bool = False) -> None:
-            nonlocal text
-            new = decoder.decode(b"".join(self.vocab.piece(t) for t in tokens), final)
-            text += new
-            if new and on_text:
-                on_text(new)
+    def _prepare(self, slot: int, prompt: list[int], head: int, cancel: Flag | None) -> tuple[int, bool]:
+        """Bring a slot as far as it goes without writing: tokens that were there already, and whether all went well.
 
-        finish: Literal["stop", "length", "cancelled"] = "stop"
-        todo = list(prompt[same:])
-        forced = matcher.compute_ff_tokens()[:max_tokens] if matcher else []
-        while True:
-            if forced and matcher:
-                matcher.consume_tokens(forced)
-                made += len(forced)
-                todo += forced
-                emit(forced)
-            if matcher and matcher.is_stopped():
-                break
-            if made >= max_tokens:
-                finish = "length"
-                break
-            if not self._decode(slot, todo, cancel):
-                finish = "cancelled"
-                break
-            logits = self._logits()
-            token = int(logits.argmax())
-            if matcher and not (token not in self.vocab.eog and matcher.try_consume_tokens([token]) == 1):
-                if token in self.vocab.eog and matcher.is_accepting():
-                    break
-                bits = np.frombuffer(matcher.compute_bitmask(), dtype=np.uint8)
-                allowed = np.unpackbits(bits, bitorder="little")[: self.vocab.size].astype(bool)
-                token = int(np.where(allowed, logits, -np.inf).argmax())
-                if token in self.vocab.eog:
-                    break
-                matcher.consume_token(token)
-            if token in self.vocab.eog:
-                break
-            made += 1
-            emit([token])
-            todo = [token]
-            forced = matcher.compute_ff_tokens()[: max_tokens - made] if matcher else []
-            if cancel is not None and cancel.is_set():
-                finish = "cancelled"
-                break
-        emit([], True)
-        return Completion(text, finish, len(prompt), same, made, time.perf_counter() - t0)
+        The head is evaluated by itself, so that its checkpoint is the same whatever follows it.
+        """
+        reused = self._context.keep(slot, prompt)
+        if self._checkpoints is None or head < SMALLEST_HEAD or reused >= head:
+            return reused, True
+        tokens = prompt[:head]
+        state = self._checkpoints.load(tokens)
+        if state is not None:
+            if self._context.restore(slot, tokens, state):
+                return head, True
+            self._checkpoints.forget(tokens)
+            reused = 0
+        if not self._context.evaluate(slot, tokens[reused:], cancel):
+            return reused, False
+        if self._worth_saving(slot, tokens):
+            self._checkpoints.save(tokens, self._context.state(slot))
+        return reused, True
+
+    def _worth_saving(self, slot: int, head: list[int]) -> bool:
+        """Whether a head deserves a checkpoint: the first one of a slot, and any that comes back."""
+        key = _hash(head)
+        worth = key in self._heads[slot] or not self._heads[slot]
+        self._heads[slot].add(key)
+        return worth
 
     def close(self) -> None:
-        if self._ctx:
-            llama_cpp.llama_free(self._ctx)
-            llama_cpp.llama_model_free(self._model)
-            self._ctx = self._model = None
+        """Free the native memory; the model cannot be used any more."""
+        with self._lock:
+            if self._model is not None:
+                self._context.close()
+            super().close()
 
-    def __enter__(self) -> LlamaModel:
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+class _Slot:
+    """One slot of a context, as `generate` wants it."""
+
+    def __init__(self, context: native.Context, slot: int, ends: frozenset[int]) -> None:
+        self._context, self._slot = context, slot
+        self.is_end = ends.__contains__
+        self.logits = context.logits
+
+    def evaluate(self, tokens: Sequence[int], cancel: Flag | None) -> bool:
+        return self._context.evaluate(self._slot, tokens, cancel)
+
+
+def _hash(tokens: Sequence[int]) -> int:
+    """The same number for the same tokens, in every process."""
+    return int.from_bytes(blake2b(array("q", tokens).tobytes(), digest_size=8).digest())

@@ -1,0 +1,144 @@
+"""How fast a function call is written: three ways to the same call, same model, same prompt, one run.
+
+*ours* is `LlamaModel` with a llguidance grammar; *gbnf* is llama-cpp-python's own path, its JSON-schema grammar and its
+sampler; *free* is llama-cpp-python without any grammar, the speed that is usually taken for the limit. Each way
+reads the prompt once before the clock starts, so that only writing is measured. The ways take turns, so that a busy
+machine is unfair to none.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from rich.table import Table
+
+from memory_fs.llm import Turn
+from memory_fs.llm.llama import LlamaModel
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "known": {"type": "string"},
+        "missing": {"type": "string"},
+        "function": {"enum": ["core_memory_replace"]},
+        "arguments": {
+            "type": "object",
+            "properties": {
+                "label": {"enum": ["human", "persona"]},
+                "old_content": {"type": "string"},
+                "new_content": {"type": "string"},
+                "request_heartbeat": {"type": "boolean"},
+            },
+            "required": ["label", "old_content", "new_content", "request_heartbeat"],
+            "additionalProperties": False,
+        },
+    },
+    "required": ["known", "missing", "function", "arguments"],
+    "additionalProperties": False,
+}
+"""The call: a thought in two fields and a replacement in a block."""
+
+TIGHT = {"x-guidance": {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}}
+
+TURNS = (
+    Turn(
+        "system",
+        (
+            "You keep a memory about the user in blocks. Reply with one function call as JSON on one line.\n"
+            "known: what memory already says about it. missing: what is new or has changed.\n"
+            "core_memory_replace(label, old_content, new_content) puts new_content where old_content stands.\n\n"
+            "Block human:\nName: Maren Tolvik. Works as a carpenter in Bergen.\n"
+            "Sails a small blue boat called Petrel on Sundays, together with her brother Jon.\n",
+        ),
+    ),
+    Turn(
+        "user",
+        (
+            "We sold Petrel last week! Jon and I now row a long green canoe called Kittiwake "
+            "every Saturday morning, from the old harbour to the lighthouse and back. Please remember that.",
+        ),
+    ),
+)
+
+Way = Callable[[], tuple[str, int]]
+
+
+def run(model_path: Path, tokens: int = 120, repeat: int = 3) -> dict[str, Any]:
+    """Measure the three ways.
+
+    Args:
+        model_path: a GGUF file.
+        tokens: the longest reply of each way, tokens; the call itself takes about 120.
+        repeat: how often each way is timed; the medians are reported.
+
+    Returns:
+        `ways`, a dict for each with `tokens`, `seconds` and `rate` (tokens a second) and the `text`; `ratio`, how many
+        times faster than *gbnf* *ours* writes, in tokens a second; `time_ratio`, the same for the whole call.
+    """
+    with LlamaModel(model_path, window=2048) as model:
+        ways = {"ours": _ours(model, tokens), **_theirs(model, tokens)}
+        texts = {name: way()[0] for name, way in ways.items()}  # reads the prompt, compiles the grammar
+        runs: dict[str, list[tuple[float, int]]] = {name: [] for name in ways}
+        for _ in range(repeat):
+            for name, way in ways.items():
+                start = time.perf_counter()
+                count = way()[1]
+                runs[name].append((time.perf_counter() - start, count))
+    found = {name: _summary(texts[name], times) for name, times in runs.items()}
+    return {
+        "model": model_path.name,
+        "threads": model.threads,
+        "ways": found,
+        "ratio": found["ours"]["rate"] / found["gbnf"]["rate"],
+        "time_ratio": found["gbnf"]["seconds"] / found["ours"]["seconds"],
+    }
+
+
+def table(result: Mapping[str, Any]) -> Table:
+    """The result of `run` for a terminal."""
+    shown = Table("way", "tokens", "seconds", "tokens/s", "of gbnf", title=f"one function call, {result['model']}")
+    base = result["ways"]["gbnf"]["rate"]
+    for name, way in result["ways"].items():
+        rate = way["rate"]
+        shown.add_row(name, str(way["tokens"]), f"{way['seconds']:.2f}", f"{rate:.1f}", f"{rate / base:.2f}")
+    return shown
+
+
+def _summary(text: str, times: list[tuple[float, int]]) -> dict[str, Any]:
+    seconds = median(time for time, _ in times)
+    return {"text": text, "tokens": times[0][1], "seconds": seconds, "rate": times[0][1] / seconds}
+
+
+def _ours(model: LlamaModel, tokens: int) -> Way:
+    grammar = f"start: call\ncall: %json {json.dumps(SCHEMA | TIGHT)}\n"
+
+    def write() -> tuple[str, int]:
+        done = model.complete(TURNS, grammar=grammar, max_tokens=tokens)
+        return done.text, done.generated_tokens
+
+    return write
+
+
+def _theirs(model: LlamaModel, tokens: int) -> dict[str, Way]:
+    from memory_fs.llm.native import stock
+
+    prompt = model.encoder.encode(TURNS)[0]
+    complete = stock(model.path, window=model.window, threads=model.threads)
+    schema = json.dumps(SCHEMA)
+    return {
+        "gbnf": lambda: complete(prompt, tokens, schema),
+        "free": lambda: complete(prompt, tokens, None),
+    }
+
+
+if __name__ == "__main__":
+    import sys
+
+    from rich.console import Console
+
+    Console().print(table(run(Path(sys.argv[1]))))

@@ -1,0 +1,406 @@
+"""The `memory-fs` command: each command a few lines over the library. Heavy imports happen where they are used."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+from memory_fs.errors import FunctionError, MemoryFsError, ModelError
+
+if TYPE_CHECKING:
+    from memory_fs.agent import Agent
+    from memory_fs.llm import Model
+    from memory_fs.vault import Vault
+
+app = typer.Typer(
+    name="memory-fs",
+    help="A MemGPT whose memory is a folder. Start with `memory-fs init`, then `memory-fs chat`.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+model_app = typer.Typer(help="Models: list, install, verify, use.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(model_app, name="model")
+
+VaultOption = Annotated[
+    Path, typer.Option("--vault", envvar="MEMORY_FS_VAULT", help="The vault's folder.", show_default=True)
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+PageOption = Annotated[int, typer.Option("--page", help="Page of the result, from 1.")]
+DEFAULT_VAULT = Path("vault")
+
+
+class Tier(StrEnum):
+    """What can be searched."""
+
+    archival = "archival"
+    recall = "recall"
+
+
+def main() -> None:
+    """Run the command; a known error is one line on stderr and exit status 2."""
+    try:
+        app()
+    except MemoryFsError as error:
+        _fail(str(error))
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+        raise SystemExit(130) from None
+    except BrokenPipeError:  # `memory-fs log | head`
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123 (lives until the process ends)
+        raise SystemExit(0) from None
+
+
+def _fail(message: str) -> NoReturn:
+    from memory_fs.show import inert
+
+    print("memory-fs: " + inert(" ".join(message.split())), file=sys.stderr)
+    raise SystemExit(2)
+
+
+def _say(line: str) -> None:
+    print(f"memory-fs: {line}", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def _vault(folder: Path) -> Iterator[Vault]:
+    from memory_fs.vault import Vault
+
+    with Vault(folder) as vault:
+        yield vault
+
+
+@contextmanager
+def _agent(folder: Path) -> Iterator[Agent]:
+    """An agent on a vault with its real model."""
+    from memory_fs.agent import Agent
+    from memory_fs.loading import load_model
+
+    with _vault(folder) as vault, load_model(vault) as model:
+        for note in model.notes:
+            _say(note)
+        with Agent(vault, model, say=_say) as agent:
+            yield agent
+
+
+@contextmanager
+def _reader(folder: Path, counter: Model | None = None) -> Iterator[Agent]:
+    """An agent that never asks a model: for searches, calls and pictures of the prompt."""
+    from memory_fs.agent import Agent
+    from memory_fs.loading import NoModel
+
+    with _vault(folder) as vault, Agent(vault, counter or NoModel(vault.settings), say=_say) as agent:
+        yield agent
+
+
+@app.command()
+def init(folder: Annotated[Path, typer.Argument(help="The new vault's folder.")] = DEFAULT_VAULT) -> None:
+    """Make a starter vault: settings, instructions, two blocks and three notes."""
+    from memory_fs.show import emit
+    from memory_fs.starter import init_vault
+
+    init_vault(folder)
+    emit(f"{folder} is ready; talk with `memory-fs chat --vault {folder}`")
+
+
+@app.command()
+def chat(vault: VaultOption = DEFAULT_VAULT) -> None:
+    """Talk to the model; piped lines are messages. /help inside lists the commands."""
+    from memory_fs.chat import chat as talk
+
+    with _agent(vault) as agent:
+        talk(agent)
+
+
+@app.command()
+def send(text: str, vault: VaultOption = DEFAULT_VAULT, as_json: JsonOption = False) -> None:
+    """Send one message and print the answer."""
+    from memory_fs.agent import reply_of
+    from memory_fs.chat import answer
+    from memory_fs.show import emit_json, step_json
+
+    if not text.strip():
+        raise FunctionError("the message is empty; type something")
+    with _agent(vault) as agent:
+        if not as_json:
+            return answer(agent, text)
+        steps = list(agent.run(text))
+    emit_json({"reply": reply_of(steps[-1]), "steps": [step_json(step) for step in steps]})
+
+
+@app.command()
+def call(
+    function: str,
+    arguments: Annotated[str, typer.Argument(help='JSON, such as {"label": "human", "content": "..."}')] = "{}",
+    vault: VaultOption = DEFAULT_VAULT,
+    as_json: JsonOption = False,
+) -> None:
+    """Run one function as the model would."""
+    from memory_fs.show import changes_json, emit, emit_diff, emit_json
+
+    try:
+        given = json.loads(arguments)
+    except (ValueError, RecursionError) as error:
+        raise FunctionError(f"the arguments are no valid JSON ({error})") from error
+    if not isinstance(given, dict):
+        raise FunctionError('the arguments must be a JSON object, such as {"query": "dog"}')
+    with _reader(vault) as agent:
+        result, change = agent.call(function, given)
+        changes = [change] if change else []
+        if as_json:
+            emit_json({"ok": result.ok, "result": result.text, "changes": changes_json(changes)})
+        elif result.ok:
+            emit(result.text)
+            for item in changes:
+                emit_diff(item.diff)
+    if not result.ok:
+        _fail(result.text.removeprefix("error: "))
+
+
+@app.command()
+def prompt(vault: VaultOption = DEFAULT_VAULT, as_json: JsonOption = False) -> None:
+    """Show what the model would see now, with tokens for each region."""
+    from memory_fs.loading import NoModel
+    from memory_fs.show import bar, emit, emit_json
+
+    with _vault(vault) as opened:
+        counter = NoModel.counting(opened)
+    with _reader(vault, counter) as agent:
+        compiled = agent.prompt()
+        regions = [
+            {"name": region.name, "tokens": counter.count_text(region.text), "text": region.text}
+            for region in compiled.regions
+            if region.text
+        ]
+        window, tokens = agent.window, counter.count(compiled.turns)
+    if as_json:
+        return emit_json({"window": window, "tokens": tokens, "regions": regions})
+    for region in regions:
+        emit(f"--- {region['name']}, {region['tokens']} tokens", style="bold")
+        emit(str(region["text"]))
+    shares: dict[str, int] = {}
+    for region in regions:
+        name = str(region["name"]).split(":")[0]
+        shares[name] = shares.get(name, 0) + int(str(region["tokens"]))
+    emit(f"\n{bar(shares, window)} {tokens} of {window} tokens")
+    emit("  ".join(f"{name[:1].upper()} {name} {count}" for name, count in shares.items()))
+
+
+@app.command()
+def search(
+    tier: Tier,
+    query: str,
+    page: PageOption = 1,
+    vault: VaultOption = DEFAULT_VAULT,
+    as_json: JsonOption = False,
+) -> None:
+    """Search notes (archival) or the conversation (recall): words, "phrases", -without, tag:x, 2026-11."""
+    from memory_fs.search import Search
+    from memory_fs.show import emit_json, emit_page, page_json
+
+    with _vault(vault) as opened:
+        records = Search(opened, _say)
+        found = records.search(tier.value, query, page=page, size=opened.settings.page_size)
+        records.close()
+    emit_json(page_json(found)) if as_json else emit_page(found)
+
+
+@app.command()
+def log(
+    path: Annotated[str | None, typer.Argument(help="Only changes of this file or folder.")] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", help="How many, newest first.")] = 20,
+    vault: VaultOption = DEFAULT_VAULT,
+    as_json: JsonOption = False,
+) -> None:
+    """List changes, newest first."""
+    from itertools import islice
+
+    from memory_fs.show import change_json, emit_change, emit_json
+
+    with _vault(vault) as opened:
+        opened.adopt()
+        changes = list(islice(opened.history.log(path), limit))
+        if as_json:
+            return emit_json([change_json(change) for change in changes])
+        for change in changes:
+            emit_change(change)
+
+
+@app.command()
+def diff(
+    count: Annotated[int, typer.Argument(help="How many changes of memory, newest first.")] = 1,
+    vault: VaultOption = DEFAULT_VAULT,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what the last changes wrote to memory (not recall and the queue)."""
+    from itertools import islice
+
+    from memory_fs.show import change_json, emit_change, emit_json
+    from memory_fs.undo import MEMORY
+
+    with _vault(vault) as opened:
+        opened.adopt()
+        changes = list(islice(opened.history.log_of(MEMORY), count))
+        if as_json:
+            return emit_json([change_json(change) for change in changes])
+        for change in changes:
+            emit_change(change, diff=True)
+
+
+@app.command()
+def show(rev: str, vault: VaultOption = DEFAULT_VAULT, as_json: JsonOption = False) -> None:
+    """Show one change with its diff."""
+    from memory_fs.show import change_json, emit_change, emit_json
+
+    with _vault(vault) as opened:
+        change = opened.history.show(rev)
+        emit_json(change_json(change)) if as_json else emit_change(change, diff=True)
+
+
+@app.command()
+def undo(vault: VaultOption = DEFAULT_VAULT, as_json: JsonOption = False) -> None:
+    """Take back the last change of memory, as a new change."""
+    _revert(vault, as_json, "undo")
+
+
+@app.command()
+def redo(vault: VaultOption = DEFAULT_VAULT, as_json: JsonOption = False) -> None:
+    """Bring back what the last undo took back."""
+    _revert(vault, as_json, "redo")
+
+
+def _revert(vault: Path, as_json: bool, verb: str) -> None:
+    from memory_fs import undo as revisions
+    from memory_fs.history import person
+    from memory_fs.show import change_json, emit_change, emit_json
+
+    with _vault(vault) as opened:
+        change = getattr(revisions, verb)(opened, person())
+        emit_json(change_json(change)) if as_json else emit_change(change, diff=True)
+
+
+@app.command()
+def status(vault: VaultOption = DEFAULT_VAULT, as_json: JsonOption = False) -> None:
+    """Show the model, the blocks, how much is stored and how the last session went."""
+    from memory_fs.show import emit, emit_json
+    from memory_fs.status import status_of
+
+    with _reader(vault) as agent:
+        state = status_of(agent)
+    if as_json:
+        return emit_json(state)
+    installed = "" if state["model"]["installed"] else " (not installed: `memory-fs model install`)"
+    emit(f"model    {state['model']['name']}{installed}, window {state['window']} tokens")
+    for block in state["blocks"]:
+        closed = ", read-only" if block["read_only"] else ""
+        emit(f"block    {block['label']}: {block['used']} of {block['limit']} characters{closed}")
+    emit(f"notes    {state['notes']}\nmessages {state['messages']}")
+    emit(f"index    {state['index']['records']} records\nhistory  {state['history']['changes']} changes")
+    session = state["session"]
+    if session["prompt"]:
+        emit(
+            f"session  {session['steps']} steps, {session['prompt']} prompt tokens, "
+            f"{session['reused'] / session['prompt']:.0%} of them from the KV cache"
+        )
+    for warning in state["warnings"]:
+        emit(f"warning  {warning}")
+
+
+@app.command()
+def reindex(vault: VaultOption = DEFAULT_VAULT) -> None:
+    """Build the search index anew from the files."""
+    from memory_fs.progress import progress
+    from memory_fs.search import Search
+    from memory_fs.show import emit
+
+    with _vault(vault) as opened:
+        records = Search(opened, _say)
+        records.index.clear()
+        with progress("files indexed") as report:
+            files = records.sync(report)
+        emit(f"{files} files indexed")
+        records.close()
+
+
+@model_app.command("list")
+def model_list(as_json: JsonOption = False) -> None:
+    """List the models of the registry and the GGUF files that are there."""
+    from memory_fs.llm import registry
+    from memory_fs.show import emit, emit_json
+
+    rows = registry.listing()
+    if as_json:
+        return emit_json(rows)
+    for row in rows:
+        mark = "installed" if row["installed"] else "-"
+        emit(f"{row['name']:32} {row['bytes'] / 1e6:8.0f} MB  {mark:10} {row['licence']}")
+
+
+@model_app.command("install")
+def model_install(name: Annotated[str, typer.Argument(help="A name from `memory-fs model list`.")] = "") -> None:
+    """Download a model, check its sha256 and put it in place."""
+    from memory_fs.formats.settings import DEFAULT_MODEL
+    from memory_fs.llm import registry
+    from memory_fs.progress import progress
+    from memory_fs.show import emit
+
+    with progress("downloaded", size=True) as report:
+        place = registry.install(name or DEFAULT_MODEL, progress=report, say=_say)
+    emit(f"{name or DEFAULT_MODEL} is in {place}")
+
+
+@model_app.command("verify")
+def model_verify(name: Annotated[str, typer.Argument(help="A name from `memory-fs model list`.")] = "") -> None:
+    """Check the sha256 of an installed model."""
+    from memory_fs.formats.settings import DEFAULT_MODEL
+    from memory_fs.llm import registry
+    from memory_fs.show import emit
+
+    if not registry.verify(name or DEFAULT_MODEL):
+        raise ModelError(
+            f"{name or DEFAULT_MODEL} is damaged: its sha256 differs; delete the file and run "
+            f"`memory-fs model install {name or DEFAULT_MODEL}`"
+        )
+    emit(f"{name or DEFAULT_MODEL}: sha256 is right")
+
+
+@model_app.command("use")
+def model_use(
+    name: Annotated[str, typer.Argument(help="A registry name or a GGUF file.")], vault: VaultOption = DEFAULT_VAULT
+) -> None:
+    """Make a vault use a model: writes `model:` in its memory.yaml."""
+    from memory_fs.history import person
+    from memory_fs.loading import use_model
+    from memory_fs.show import emit, emit_change
+
+    with _vault(vault) as opened:
+        change = use_model(opened, name, person())
+        emit_change(change, diff=True) if change else emit(f"{name} is in use already")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from memory_fs import __version__
+
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show it.")] = False,
+) -> None:
+    """A MemGPT whose memory is a folder. Start with `memory-fs init`, then `memory-fs chat`."""
+
+
+if __name__ == "__main__":
+    main()

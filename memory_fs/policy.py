@@ -1,0 +1,83 @@
+"""Which functions are offered in a step: what cannot help is taken out of the grammar before the model speaks.
+
+A small model that may do anything greets where it should save, searches for what it was just told, and stores a guess
+when it is asked. Code can see from the message alone whether something is asked or told, and from memory whether what
+was told is there yet. The rules are about languages in general; none knows a topic.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from itertools import pairwise
+
+from memory_fs.analysis import tokens
+
+SEARCHES = ("archival_memory_search", "conversation_search", "conversation_search_date")
+WRITES = ("core_memory_append", "core_memory_replace", "archival_memory_insert")
+LONG = 400  # a message longer than this may become a note, characters
+_MARK = re.compile(r"[?？؟]")
+_ASKING = frozenset(
+    """what who whom whose where when why which how do does did is are was were can could will would should
+    wer was wo wann warum wie welche quién qué dónde cuándo cómo cuál
+    qui où quand comment pourquoi quel quelle""".split()
+)
+_ASKING_END = re.compile(r"[吗呢么嘛か까][。.!！~～]*\s*\Z")
+_SELF = frozenset(
+    """i my me mine myself we our us im ive id ich mein meine mir mich wir unser unsere yo mi mis soy tengo vivo nos
+    je mon ma mes moi nous notre eu meu minha io mio mia""".split()
+)
+_SELF_SIGN = re.compile(r"[我咱俺私僕]|저는|제가|나는|내가")
+_THIN = frozenset(
+    """the a an and or but so that this these those it its is are was were be been am to of in on at for from with by
+    as just now not no yes have has had do does did will would can could should about very really also too there here
+    you your they them their he she his her what which who when where how all some any more most than then""".split()
+)
+
+
+def asks(text: str) -> bool:
+    """Whether a message asks something: a question mark, a question word in front, a question particle at the end."""
+    words = tokens(text)
+    return bool(_MARK.search(text) or _ASKING_END.search(text.strip()) or (words and words[0] in _ASKING))
+
+
+def tells(text: str) -> bool:
+    """Whether a message says something about the person who wrote it, and asks nothing."""
+    return not asks(text) and bool(_SELF_SIGN.search(text) or _SELF & set(tokens(text)))
+
+
+def is_news(text: str, memory: str) -> bool:
+    """Whether most of what a message says is not in a memory text yet."""
+    said = _weighty(text)
+    return bool(said) and len(said & _weighty(memory)) < 0.6 * len(said)
+
+
+def _weighty(text: str) -> set[str]:
+    """The tokens that carry meaning; of scripts without spaces, pairs of characters."""
+    found = tokens(text)
+    spaced = {t for t in found if len(t) > 2 and t not in _THIN and t not in _SELF}
+    signs = [t if len(t) == 1 and ord(t) > 0x2E80 else "" for t in found]
+    return spaced | {a + b for a, b in pairwise(signs) if a and b}
+
+
+def offered(names: Collection[str], message: str, memory: str, first: bool, room: bool) -> list[str]:
+    """The functions of this step.
+
+    Args:
+        names: those that could be called.
+        message: what the person said.
+        memory: the text of core memory.
+        first: whether nothing has been called in this turn yet.
+        room: whether core memory has room for more.
+    """
+    useless: set[str] = set()
+    if first and tells(message):
+        useless |= set(SEARCHES)
+        if len(message) < LONG:
+            useless.add("archival_memory_insert")
+        if room and is_news(message, memory):
+            useless.add("send_message")
+    elif first and asks(message):
+        useless |= set(WRITES)
+    left = [name for name in names if name not in useless]
+    return left if any(name in WRITES or name == "send_message" for name in left) else list(names)

@@ -1,0 +1,131 @@
+"""How things look in a terminal: plain text when piped, colour when not, and nothing from a file or a model is active.
+
+Control characters of content are shown as pictures, so that an escape sequence in a note cannot move the cursor, and
+rich's own markup is never read from content.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from memory_fs.agent import Step
+    from memory_fs.history import Change
+    from memory_fs.index import Page
+
+_PICTURES = {code: chr(0x2400 + code) for code in range(32) if code not in (9, 10)}
+_PICTURES |= {127: "\u2421", **dict.fromkeys(range(0x80, 0xA0), "\ufffd")}
+_PICTURES |= dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A)], "\ufffd")
+_STYLES = {"+": "green", "-": "red", "@": "cyan"}
+
+
+def inert(text: str) -> str:
+    """Text that a terminal only shows: no escapes, no carriage returns, no bidirectional overrides."""
+    return text.translate(_PICTURES)
+
+
+def console(stderr: bool = False) -> Console:
+    """A rich console that leaves text alone: no markup, no highlighting, no wrapping when piped."""
+    from rich.console import Console
+
+    return Console(stderr=stderr, markup=False, highlight=False, emoji=False, soft_wrap=True)
+
+
+def emit(text: str, style: str | None = None) -> None:
+    """Print text from anywhere."""
+    if sys.stdout.isatty():
+        console().print(inert(text), style=style)
+    else:
+        print(inert(text), flush=True)
+
+
+def emit_json(value: Any) -> None:
+    """Print one JSON document."""
+    print(json.dumps(value, ensure_ascii=False, indent=2), flush=True)
+
+
+def emit_diff(diff: str) -> None:
+    """Print a unified diff."""
+    for line in diff.removesuffix("\n").split("\n"):
+        emit(line, style=_STYLES.get(line[:1]))
+
+
+def changes_json(changes: Sequence[Change]) -> list[dict[str, str]]:
+    """Every file of these changes as {"path", "diff"}."""
+    return [{"path": path, "diff": diff} for change in changes for path, diff in change.files]
+
+
+def step_json(step: Step) -> dict[str, Any]:
+    """A step as scripts read it."""
+    return {
+        "function": step.call.function if step.call else None,
+        "arguments": step.call.arguments if step.call else {},
+        "known": step.call.known if step.call else "",
+        "missing": step.call.missing if step.call else "",
+        "ok": step.result.ok,
+        "result": step.result.text,
+        "changes": changes_json(step.changes),
+        "tokens": step.tokens(),
+        "seconds": round(step.seconds, 3),
+        "ended": step.ended,
+    }
+
+
+def page_json(page: Page) -> dict[str, Any]:
+    """A page of hits as scripts read it."""
+    hits = [
+        {"id": hit.id, "path": hit.path, "date": hit.date.isoformat(), "text": hit.text, "source": hit.source}
+        for hit in page.hits
+    ]
+    return {"query": page.query, "page": page.page, "pages": page.pages, "total": page.total, "hits": hits}
+
+
+def emit_page(page: Page) -> None:
+    """Print a page of hits, each with its citation."""
+    past = f" (there is no page {page.asked})" if page.asked != page.page else ""
+    emit(
+        f"{page.total} found for {page.query!r}, page {page.page} of {page.pages}{past}"
+        if page.total
+        else "nothing found"
+    )
+    for hit in page.hits:
+        cited = ", ".join(part for part in (f"{hit.date:%Y-%m-%d}", hit.source, hit.path) if part)
+        emit(f"\n[{hit.id}] {cited}", style="bold")
+        emit(hit.text)
+
+
+def change_json(change: Change) -> dict[str, Any]:
+    """A change as scripts read it."""
+    return {
+        "rev": change.rev,
+        "author": change.author,
+        "time": change.time.isoformat(),
+        "subject": change.subject,
+        "trailers": dict(change.trailers),
+        "changes": changes_json([change]),
+    }
+
+
+def emit_change(change: Change, diff: bool = False) -> None:
+    """Print a change on one line, and its diff where asked."""
+    emit(
+        f"{change.rev[:8]}  {change.time:%Y-%m-%d %H:%M}  {change.author}: {change.subject}",
+        style="yellow" if diff else None,
+    )
+    if diff:
+        emit_diff(change.diff)
+
+
+def bar(parts: Mapping[str, int], whole: int, width: int = 60) -> str:
+    """The window as a bar: each region its letter for its share, dots for what is free."""
+    picture = ""
+    done = 0
+    for name, tokens in parts.items():
+        done += tokens
+        picture += name[:1].upper() * (round(width * done / whole) - len(picture))
+    return "[" + picture[:width].ljust(width, ".") + "]"
