@@ -79,8 +79,8 @@ class Step:
 
     @property
     def prompt(self) -> Prompt:
-        """What the deciding pass saw."""
-        return next(item.prompt for item in self.passes if item.kind == "decide")
+        """What the first pass saw that decided or worded."""
+        return next(item.prompt for item in self.passes if item.kind != "summarise")
 
     @property
     def diff(self) -> str:
@@ -233,13 +233,7 @@ class Agent:
         turn.steps += 1
         passes, changes = self._relieve(turn)
         offered, rules = self._offer(turn)
-        prompt = self._compile(self.queue.state())
-        completion = self.model.complete(
-            prompt.turns, grammar=rules, max_tokens=self._room(prompt, CALL_TOKENS), slot=DECIDE, cancel=self.cancel
-        )
-        passes.append(Pass("decide", prompt, completion))
-        self._stop_if_cancelled(completion)
-        call = self.executor.read(completion.text)
+        call = self._decide(offered, rules, passes)
         if isinstance(call, Call) and call.function == "send_message" and "message" not in call.arguments:
             call = self._word(turn, call, passes)
         result, change = self._execute(turn, call, offered, passes)
@@ -258,30 +252,41 @@ class Agent:
         What cannot help is not offered: a function that failed twice, a replace where there is no line to replace.
         """
         settings = self.vault.settings
-        functions = self.functions()
-        failed = {name for name, count in turn.failures.items() if count >= settings.max_failures}
-        blocks = [block for block in self.core.blocks() if not block.read_only]
-        append = [{"label": [block.label]} for block in blocks]
-        # A replace can only name a line that is there: the model chooses it, code keeps it exact.
-        lines = [
-            (b, [line for line in b.value.split("\n") if line.strip() and b.value.count(line) == 1]) for b in blocks
-        ]
-        swap = [{"label": [block.label], "old_content": found} for block, found in lines if found]
-        choices = {"core_memory_append": append, "core_memory_replace": swap}
-        useless = failed | {name for name, ways in choices.items() if not ways}
         message = turn.event.text if turn.event.kind == "user" else ""
+        blocks = [block for block in self.core.blocks() if not block.read_only]
+        about = [block for block in blocks if block.label != "persona"]
+        lines = policy.worth_judging([line for block in about for line in _lines_once(block)], message)
+        # A replace can only name a line that is there: the model chooses it, code keeps it exact.
+        swap = [{"label": [b.label], "old_content": [x for x in _lines_once(b) if x in lines]} for b in about]
+        choices = {
+            "core_memory_append": [{"label": [block.label]} for block in about],
+            "core_memory_replace": [way for way in swap if way["old_content"]],
+        }
+        useless = {name for name, count in turn.failures.items() if count >= settings.max_failures}
+        useless |= {name for name, ways in choices.items() if not ways}
+        replaced = "core_memory_replace" in turn.done
+        room = turn.steps < 3 and not replaced and any(block.used < 0.8 * block.limit for block in about)
+        names = [f.name for f in self.functions() if f.name == "send_message" or f.name not in useless]
         memory = "\n".join(block.value for block in self.core.blocks())
-        names = [f.name for f in functions if f.name == "send_message" or f.name not in useless]
-        names = policy.offered(names, message, memory, first=not turn.done, room=self._has_room(blocks))
-        offered = [f for f in functions if f.name in names]
-        if turn.steps >= settings.max_steps:
-            offered = [f for f in offered if f.name == "send_message"] or offered
+        names = policy.offered(names, message, memory, first=not turn.done, must_save=room)
+        if turn.steps >= settings.max_steps and "send_message" in names:
+            names = ["send_message"]
+        offered = [function for function in self.functions() if function.name in names]
+        judged = lines if policy.judges(message) and not replaced else None
         beat = settings.heartbeat == "requested"
-        return offered, grammar(offered, heartbeat=beat, choices=choices, bare="send_message")
+        return offered, grammar(offered, heartbeat=beat, choices=choices, bare="send_message", lines=judged)
 
-    @staticmethod
-    def _has_room(blocks: Sequence[Block]) -> bool:
-        return any(block.used < 0.8 * block.limit for block in blocks if block.label != "persona")
+    def _decide(self, offered: Sequence[Function], rules: str, passes: list[Pass]) -> Call | Result:
+        """The first pass: choose the next call. Where only an answer is left, there is nothing to choose."""
+        if [function.name for function in offered] == ["send_message"]:
+            return Call("send_message", missing="nothing")
+        prompt = self._compile(self.queue.state())
+        completion = self.model.complete(
+            prompt.turns, grammar=rules, max_tokens=self._room(prompt, CALL_TOKENS), slot=DECIDE, cancel=self.cancel
+        )
+        passes.append(Pass("decide", prompt, completion))
+        self._stop_if_cancelled(completion)
+        return self.executor.read(completion.text)
 
     def functions(self) -> list[Function]:
         """The functions that memory.yaml offers, and a person's own."""
@@ -318,7 +323,7 @@ class Agent:
     ) -> tuple[Result, Change | None]:
         """Run the call and write call and result to recall and the queue, all as one change."""
 
-        text = next(item.completion.text for item in passes if item.kind == "decide")
+        text = next((item.completion.text for item in passes if item.kind == "decide"), "")
 
         def work(transaction: Transaction) -> Result:
             memory = self._memory(transaction, turn)
@@ -512,6 +517,12 @@ class Agent:
 
     def __repr__(self) -> str:
         return f"Agent({self.vault.root.name}, {self.model.name}, turn {self.queue.state().turn})"
+
+
+def _lines_once(block: Block) -> list[str]:
+    """The lines of a block that are in it exactly once: those that a replace can name."""
+    lines = block.value.split("\n")
+    return [line for line in lines if line.strip() and block.value.count(line) == 1]
 
 
 def reply_of(step: Step | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from memory_fs.analysis import tokens
 from memory_fs.errors import FunctionError
 from memory_fs.events import clean
 from memory_fs.formats.note import Note, note_name, render_note
@@ -21,7 +22,7 @@ class Archival:
     def __init__(self, records: Search) -> None:
         """Args: records: the searchable side of the vault."""
         self._records = records
-        self._new: dict[str, str] = {}  # text -> id of notes made by this program, perhaps not yet indexed
+        self._new: dict[str, tuple[str, str]] = {}  # text -> path and id of notes made here, perhaps not indexed yet
 
     def insert(
         self,
@@ -46,17 +47,21 @@ class Archival:
         now = vault.now()
         labels = tuple(dict.fromkeys(clean(tag).strip() for tag in tags if tag.strip()))
         note = Note(vault.new_id(), content, now, clean(title), labels, dict(source or {}))
-        transaction.write(f"{self._folder(f'archival/{now:%Y/%m}')}/{note_name(note, now.date())}", render_note(note))
-        self._new[content] = note.id
+        path = f"{self._folder(f'archival/{now:%Y/%m}')}/{note_name(note, now.date())}"
+        transaction.write(path, render_note(note))
+        self._new[content] = (path, note.id)
         return note.id
 
     def _known(self, content: str) -> str | None:
         """The id of the note with exactly this text. The index is asked as it is: a sync would cost each insert."""
-        note_id = self._new.get(content)
-        hit = self._records.index.find_text("archival", content) if note_id is None else None
-        if note_id is not None:
-            hit = self._records.get("archival", note_id)
-        return hit.id if hit and hit.text == content and (self._records.vault.root / hit.path).exists() else None
+        words = " ".join(tokens(content[:400])[:12])
+        hits = self._records.index.search("archival", words, size=3).hits if words else ()
+        known = next((hit.id for hit in hits if hit.text == content and self._there(hit.path)), None)
+        path, note_id = self._new.get(content, ("", ""))
+        return known or (note_id if path and self._there(path) else None)
+
+    def _there(self, path: str) -> bool:
+        return (self._records.vault.root / path).exists()
 
     def _folder(self, month: str) -> str:
         """The month's folder, or its newest part once the month is full."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -37,6 +37,7 @@ VaultOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 PageOption = Annotated[int, typer.Option("--page", help="Page of the result, from 1.")]
 DEFAULT_VAULT = Path("vault")
+_USAGE = typer.BadParameter.__bases__[0]  # all errors in how a command is called; typer does not export their parent
 
 
 class Tier(StrEnum):
@@ -48,16 +49,30 @@ class Tier(StrEnum):
 
 def main() -> None:
     """Run the command; a known error is one line on stderr and exit status 2."""
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # what an encoding cannot say is no reason to stop
+            stream.reconfigure(errors="backslashreplace" if stream.writable() else "replace")
     try:
-        app()
+        status = app(standalone_mode=False)
     except MemoryFsError as error:
         _fail(str(error))
-    except KeyboardInterrupt:
-        print(file=sys.stderr)
+    except typer.Abort:
         raise SystemExit(130) from None
-    except BrokenPipeError:  # `memory-fs log | head`
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123 (lives until the process ends)
-        raise SystemExit(0) from None
+    except Exception as error:
+        if not isinstance(error, _USAGE):
+            raise
+        _misused(error)
+    raise SystemExit(status or 0)
+
+
+def _misused(error: Exception) -> NoReturn:
+    """What the arguments got wrong, on one line; the help where there were none at all."""
+    context, told = getattr(error, "ctx", None), getattr(error, "format_message", error.__str__)()
+    if told.startswith("Usage:"):
+        print(told, file=sys.stderr)
+        raise SystemExit(2)
+    command = context.command_path if context else "memory-fs"
+    _fail(f"{told.strip().rstrip('.').replace('Value error, ', '')}; see `{command} --help`")
 
 
 def _fail(message: str) -> NoReturn:
@@ -103,12 +118,15 @@ def _reader(folder: Path, counter: Model | None = None) -> Iterator[Agent]:
 
 
 @app.command()
-def init(folder: Annotated[Path, typer.Argument(help="The new vault's folder.")] = DEFAULT_VAULT) -> None:
+def init(
+    folder: Annotated[Path | None, typer.Argument(help="The new vault's folder, in place of --vault.")] = None,
+    vault: VaultOption = DEFAULT_VAULT,
+) -> None:
     """Make a starter vault: settings, instructions, two blocks and three notes."""
     from memory_fs.show import emit
     from memory_fs.starter import init_vault
 
-    init_vault(folder)
+    folder = init_vault(folder or vault)
     emit(f"{folder} is ready; talk with `memory-fs chat --vault {folder}`")
 
 
@@ -217,7 +235,7 @@ def search(
 @app.command()
 def log(
     path: Annotated[str | None, typer.Argument(help="Only changes of this file or folder.")] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", help="How many, newest first.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many, newest first.")] = 20,
     vault: VaultOption = DEFAULT_VAULT,
     as_json: JsonOption = False,
 ) -> None:
@@ -237,7 +255,7 @@ def log(
 
 @app.command()
 def diff(
-    count: Annotated[int, typer.Argument(help="How many changes of memory, newest first.")] = 1,
+    count: Annotated[int, typer.Argument(min=1, help="How many changes of memory, newest first.")] = 1,
     vault: VaultOption = DEFAULT_VAULT,
     as_json: JsonOption = False,
 ) -> None:

@@ -9,11 +9,10 @@ from __future__ import annotations
 import difflib
 import re
 from dataclasses import replace as with_fields
-from pathlib import Path
 
 from memory_fs.errors import FormatError, FunctionError, VaultError
 from memory_fs.events import clean
-from memory_fs.formats.block import Block, new_block, parse_block, replace_value
+from memory_fs.formats.block import DEFAULT_LIMIT, Block, new_block, parse_block, replace_value
 from memory_fs.vault import Transaction, Vault, decode
 
 FIRST = ("persona", "human")
@@ -33,11 +32,12 @@ class Core:
         """The blocks there are: persona and human first, then by name."""
         folder = self._vault.root / "core"
         names = [place.stem for place in folder.glob("*.yaml") if not place.name.startswith(".")]
+        names = [name for name in names if clean(name) == name]  # others are no text; the scan reports them
         return sorted(names, key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name))
 
     def blocks(self) -> list[Block]:
         """Every block as its file says now; a broken file gives its last good value and a warning."""
-        return [self.block(label) for label in self.labels()]
+        return [self._load(label) for label in self.labels()]
 
     def block(self, label: str) -> Block:
         """One block, read from its file.
@@ -45,13 +45,13 @@ class Core:
         Raises:
             FunctionError: there is no such block.
         """
+        if label not in self.labels():
+            raise FunctionError(self._unknown(label))
+        return self._load(label)
+
+    def _load(self, label: str) -> Block:
         try:
-            text = self._vault.read(_path(label))
-            if text is None:
-                raise FunctionError(self._unknown(label))
-            self._good[label] = parse_block(text, label, _path(label))
-        except FunctionError:
-            raise
+            self._good[label] = parse_block(self._vault.read(_path(label)) or "", label, _path(label))
         except VaultError as error:
             return with_fields(self._last_good(label), warnings=(f"{error}; its last good value stays in use",))
         return self._good[label]
@@ -133,22 +133,22 @@ class Core:
         """Make a new block.
 
         Raises:
-            FunctionError: the label is taken, or no file could have that name.
+            FunctionError: the label is taken, no file could have that name, or the content is too long.
         """
         if not _LABEL.match(label):
             raise FunctionError("label must be 1 to 60 letters, digits, - and _")
         if transaction.read(_path(label)) is not None:
             raise FunctionError(f"block {label} is there already; append to it, or take another label")
+        _check_length(label, content, DEFAULT_LIMIT)
         transaction.write(_path(label), new_block(label, description, value=clean(content)))
         return f"block {label} created"
 
     def _writable(self, transaction: Transaction, label: str, *texts: str) -> Block:
         """The block as this change sees it, after all checks that do not depend on the new value."""
+        if label not in self.labels() and _path(label) not in transaction.staged:
+            raise FunctionError(self._unknown(label))
         try:
-            text = transaction.read(_path(label)) if _LABEL.match(label) else None
-            if text is None:
-                raise FunctionError(self._unknown(label))
-            block = parse_block(text, label, _path(label))
+            block = parse_block(transaction.read(_path(label)) or "", label, _path(label))
         except FormatError as error:
             raise FunctionError(f"{error}; a person has to mend the file before it can be written") from error
         if block.read_only:
@@ -159,11 +159,8 @@ class Core:
 
     def _write(self, transaction: Transaction, block: Block, value: str) -> str:
         value = clean(value)
-        if len(value) > max(block.limit, 0) and len(value) >= block.used:
-            raise FunctionError(
-                f"{block.label} would have {len(value)} characters, its limit is {block.limit}; "
-                "shorten it with core_memory_replace, or save the text with archival_memory_insert"
-            )
+        if len(value) >= block.used:  # what a person made too long may be shortened step by step
+            _check_length(block.label, value, block.limit)
         text = transaction.read(_path(block.label)) or ""
         if value == block.value:
             return f"{block.label} is unchanged"
@@ -181,7 +178,15 @@ class Core:
 
 
 def _path(label: str) -> str:
-    return f"core/{Path(label).name}.yaml"
+    return f"core/{label}.yaml"
+
+
+def _check_length(label: str, value: str, limit: int) -> None:
+    if len(value) > limit:
+        raise FunctionError(
+            f"{label} would have {len(value)} characters, its limit is {limit}; "
+            "shorten it with core_memory_replace, or save the text with archival_memory_insert"
+        )
 
 
 def _places(text: str, part: str) -> list[int]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from memory_fs.errors import VaultError
+from memory_fs.events import clean
 
 SYNCFS: Any = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None) if sys.platform == "linux" else None
 INNER = ".memory_fs"
@@ -36,8 +37,12 @@ def is_memory_file(path: str) -> bool:
     return not hidden and name.endswith(FOLDERS.get(top, ())) and (top != "core" or "/" not in rest)
 
 
-def check_path(path: str) -> str:
-    """The path itself, when it may be written.
+def check_path(path: str, *, new: bool = False) -> str:
+    """The path itself, when a file of the vault may have it.
+
+    Args:
+        path: relative, `/` between its parts.
+        new: the program chooses it, so every system has to take it; a person's file may have any name that theirs took.
 
     Raises:
         VaultError: it is absolute, climbs, names another kind of file, or no file system could hold it.
@@ -46,17 +51,23 @@ def check_path(path: str) -> str:
     reason = None
     if any(part in ("", ".", "..") for part in parts):
         reason = "it must be relative, without empty parts, `.` or `..`"
-    elif any(char in '\\:*?"<>|' or ord(char) < 32 for char in path):
-        reason = "it holds a character that file names must not have"
-    elif any(len(part.encode(errors="surrogatepass")) > 255 for part in parts):
-        reason = "a name has more than 255 bytes"
-    elif any(part.split(".")[0].casefold() in _RESERVED or part.endswith((" ", ".")) for part in parts):
-        reason = "a name is reserved"
+    elif "\0" in path or any(len(part.encode(errors="surrogatepass")) > 255 for part in parts):
+        reason = "a name has more than 255 bytes, or NUL"
     elif not is_memory_file(path):
         reason = "only core/*.yaml, recall/, archival/, memory.yaml, system.md and queue.yaml are memory"
+    elif new or os.name == "nt":  # there, such names mean something else
+        reason = _unportable(path, parts)
     if reason:
         raise VaultError(f"path {path[:80]!r} refused: {reason}", path=path[:80])
     return path
+
+
+def _unportable(path: str, parts: list[str]) -> str | None:
+    if any(char in '\\:*?"<>|' or ord(char) < 32 for char in path):
+        return "it holds a character that file names must not have"
+    if any(part.split(".")[0].casefold() in _RESERVED or part.endswith((" ", ".")) for part in parts):
+        return "a name is reserved"
+    return None
 
 
 class Disk:
@@ -227,7 +238,9 @@ class Disk:
             return
         for entry in ordered:
             path = prefix + entry.name
-            if entry.is_dir(follow_symlinks=False):
+            if clean(path) != path:
+                self.troubles[clean(path)] = "its name is no UTF-8; rename it"
+            elif entry.is_dir(follow_symlinks=False):
                 if deep and not entry.name.startswith("."):
                     yield from self._list(path + "/", deep)
             elif is_memory_file(path):

@@ -181,46 +181,90 @@ def grammar(
     heartbeat: bool = False,
     choices: Mapping[str, Sequence[Mapping[str, Sequence[str]]]] | None = None,
     bare: str = "",
+    lines: Sequence[str] | None = None,
 ) -> str:
     """A llguidance Lark grammar for one function call with its thought.
 
-    The call is `{"known": ..., "missing": ..., "function": ..., "arguments": {...}}`. `missing` is exactly "nothing"
-    when the function is send_message and never starts so otherwise: the thought cannot contradict the call.
+    The call is `{"known": ..., "missing": ..., "function": ..., "arguments": {...}}`. The thought cannot contradict the
+    call: `missing` is exactly "nothing" when the function is send_message and never starts so otherwise. With `lines`,
+    `known` goes through them one by one and says `still true` or `no longer true` behind each; only a line that is no
+    longer true can be replaced, and then nothing else can be done.
 
     Args:
         functions: those that may be called in this step.
         heartbeat: ask for the paper's `request_heartbeat` as well.
         choices: function -> ways to call it, each argument -> the only texts it may be, for example a block's lines.
         bare: a function that is only chosen here; its arguments are worded by another pass.
+        lines: of core memory, to be judged; None for a free thought.
     """
     branches: list[str] = []
     rules: list[str] = []
     for function in functions:
-        missing = "NOTHING" if function.name == "send_message" else "SOMETHING"
-        opening = f', "function": "{function.name}"'
-        if function.name == bare:
-            branches.append(f"{missing} {json.dumps(opening + '}')}")
-            continue
-        ways: list[str] = []
         for way in (choices or {}).get(function.name) or [{}]:
-            ways.append(f"args{len(rules)}")
-            rules.append(f"{ways[-1]}: %json {json.dumps(_tight(function, way, heartbeat))}")
-        branches.append(f"""{missing} {json.dumps(opening + ', "arguments": ')} ({" | ".join(ways)}) "}}" """)
+            for old in way.get("old_content", ("",)):
+                bound = {**way, "old_content": (old,)} if old else way
+                opening = f', "function": "{function.name}"'
+                thought = f"{_known(lines, old)} {_missing(function.name, lines)}"
+                if function.name == bare:
+                    branches.append(f"{thought} {json.dumps(opening + '}')}")
+                    continue
+                opening += ', "arguments": '
+                branches.append(
+                    f"""{thought} {json.dumps(opening, ensure_ascii=False)} args{len(rules)} "}}" """.strip()
+                )
+                rules.append(f"args{len(rules)}: %json {json.dumps(_tight(function, bound, heartbeat, lines))}")
     return "\n".join(
         [
-            'start: "{\\"known\\": " THOUGHT ", \\"missing\\": " call',
-            "call: " + "\n    | ".join(branches),
-            r'THOUGHT: /"([^"\\\x00-\x1f]){0,160}"/',
-            'NOTHING: "\\"nothing\\""',
+            "start: " + "\n    | ".join(branches),
+            r'FREE: /"([^"\\\x00-\x1f]){0,160}"/',
+            'VERDICT: "still true" | "no longer true"',
             r'SOMETHING: /"([^"\\\x00-\x1f]){3,80}"/ & ~/"[nN](othing|one|ever|o )(.|\n)*/',
             *rules,
         ]
     )
 
 
-def _tight(function: Function, way: Mapping[str, Sequence[str]], heartbeat: bool) -> dict[str, Any]:
+_SAVING = {
+    "core_memory_append": "saving a new fact",
+    "core_memory_replace": "correcting a line",
+    "archival_memory_insert": "saving a note",
+}
+
+
+def _known(lines: Sequence[str] | None, outdated: str) -> str:
+    """The first field of the thought: free, or each line with a verdict; the outdated one's is given."""
+    if lines is None:
+        return """"{\\"known\\": " FREE"""
+    parts = []
+    for line in lines:
+        # To append, all must be still true; to replace, this one must not.
+        verdict = '"still true"' if not outdated else '"no longer true"' if line == outdated else "VERDICT"
+        parts.append(
+            json.dumps(json.dumps(line, ensure_ascii=False)[1:-1] + " -> ", ensure_ascii=False) + " " + verdict
+        )
+    return """"{\\"known\\": \\"" """ + ' "; " '.join(parts or ['"nothing yet"']) + ' "\\""'
+
+
+def _missing(function: str, lines: Sequence[str] | None) -> str:
+    """The second field of the thought."""
+    if function == "send_message":
+        text = '"nothing"'
+    elif lines is None or function not in _SAVING:
+        return '", \\"missing\\": " SOMETHING'
+    else:
+        text = f'"{_SAVING[function]}"'
+    return json.dumps(f', "missing": {text}')
+
+
+def _tight(
+    function: Function, way: Mapping[str, Sequence[str]], heartbeat: bool, lines: Sequence[str] | None
+) -> dict[str, Any]:
     """The schema of a function's arguments, some of them bound to given texts, without room for white space."""
     schema = function.schema()
+    if lines is not None and function.name in ("core_memory_append", "core_memory_replace"):
+        # One fact a line: no list, and no copy of the verdicts that were just written.
+        content = "content" if function.name == "core_memory_append" else "new_content"
+        schema["properties"][content] = {"type": "string", "pattern": r"^([^>;.\n]|\.[^ \n]){2,200}\.?$"}
     if heartbeat and function.name != "send_message":
         schema["properties"]["request_heartbeat"] = {"type": "boolean"}
         schema["required"].append("request_heartbeat")

@@ -66,12 +66,11 @@ class Change:
 class History:
     """The git repository of one vault."""
 
-    def __init__(self, folder: Path, work_tree: Path, whole_sync: bool) -> None:
+    def __init__(self, folder: Path, whole_sync: bool) -> None:
         """Open the repository, or make it.
 
         Args:
-            folder: the git directory.
-            work_tree: the vault.
+            folder: the git directory, two levels below the vault.
             whole_sync: the caller syncs the whole file system before it relies on a commit; else libgit2 has to
                 fsync every object, which by default it does not.
 
@@ -81,20 +80,26 @@ class History:
         pygit2.settings.enable_fsync_gitdir(not whole_sync)
         try:
             if not (folder / "HEAD").exists():
-                self._create(folder, work_tree)
+                self._create(folder)
             self._repo = pygit2.Repository(str(folder))
         except (pygit2.GitError, OSError) as error:
             raise VaultError(f"the history cannot be opened ({error})", path=folder) from error
 
     @staticmethod
-    def _create(folder: Path, work_tree: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        flags = RepositoryInitFlag.NO_DOTGIT_DIR | RepositoryInitFlag.MKPATH
-        repo = pygit2.init_repository(str(folder), flags=flags, workdir_path=str(work_tree), initial_head="main")
+    def _create(folder: Path) -> None:
+        flags = RepositoryInitFlag.BARE | RepositoryInitFlag.NO_DOTGIT_DIR | RepositoryInitFlag.MKPATH
+        repo = pygit2.init_repository(str(folder), flags=flags, initial_head="main")
+        # Only now the work tree, and relative: libgit2 would leave an absolute path and a `.git` file in the vault,
+        # which could then neither be moved nor kept in a repository of its owner's.
+        repo.config["core.bare"] = False
+        repo.config["core.worktree"] = "../.."
         repo.config["core.logAllRefUpdates"] = False
         repo.config["core.autocrlf"] = False
         (folder / "info").mkdir(exist_ok=True)
         (folder / "info" / "exclude").write_text(".memory_fs/\n")
+        (folder.parent / ".gitignore").write_text(
+            "# Made by memory_fs: a repository around the vault leaves this out.\n*\n"
+        )
 
     # -- reading ------------------------------------------------------------------------------------------------
 

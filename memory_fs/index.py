@@ -32,7 +32,7 @@ from whoosh.index import FileIndex
 from whoosh.query.positional import Phrase
 
 from memory_fs.keeper import Change, Damaged, Documents, Keeper, Manifest, SealedFolder
-from memory_fs.records import EVERY, KINDS, Document, Hit, Page, id_mark, pack, terms, ticks, unpack
+from memory_fs.records import Document, Hit, Page, id_mark, pack, size, terms, ticks, unpack
 
 _TIERS, _FULL_TIER = ((64, 512), (8, 64), (0, 8)), 8  # live documents of a segment; so many segments are a tier
 _FORMAT = 1  # raise it when tokens, fields or the manifest change: older indexes are then rebuilt
@@ -51,7 +51,7 @@ class _Places(formats.Positions):
 class _Words(fields.FieldType):
     """A field whose value is tokenised already. There is one for each kind, so that each has its own statistics."""
 
-    scorable, stored, unique = True, False, False
+    scorable, stored, unique = False, False, False
 
     def __init__(self) -> None:
         self.format = _Places()
@@ -66,7 +66,7 @@ class _Words(fields.FieldType):
 
 
 class _Codec(W3Codec):
-    """Whoosh's codec without what only its own ranking reads, and uncompressed: a quarter quicker to write."""
+    """Whoosh's codec without what only its own ranking reads; uncompressed, it writes a quarter more in a second."""
 
     length_stats = False
 
@@ -107,6 +107,7 @@ _SCHEMA = fields.Schema(
     archival=_Words(),
     recall=_Words(),
     date=fields.COLUMN(columns.NumericColumn("q")),
+    size=fields.COLUMN(columns.NumericColumn("I")),
     id=fields.COLUMN(columns.VarBytesColumn(allow_offsets=False)),
     packed=fields.COLUMN(columns.VarBytesColumn(allow_offsets=False)),
 )
@@ -119,6 +120,8 @@ class _Shelf:
         self.storage = _Storage(disk)
         if new:
             self.storage.create_index(_SCHEMA)
+        elif not any(name.endswith(".toc") for name in self.storage.list()):
+            raise Damaged("its table of contents is missing")
         self.whoosh = FileIndex(self.storage, _SCHEMA)
         generation = self.whoosh.latest_generation()
         self.manifest = Manifest() if new or not disk else Manifest.load(disk, generation)
@@ -130,7 +133,7 @@ class _Shelf:
         """See the last commit. Not by `Searcher.refresh`: it goes on showing what was deleted or merged."""
         self.searcher = self.whoosh.searcher()
         self._columns: dict[str, Any] = {}
-        self._lengths: dict[str, dict[int, int]] = {kind: {} for kind in KINDS}
+        self._sizes: dict[int, int] = {}
 
     def _column(self, name: str, number: int) -> Any:
         """The value of a document in a column."""
@@ -157,17 +160,15 @@ class _Shelf:
         """The number of documents of a kind."""
         return self.manifest.kinds[kind]
 
-    def length(self, kind: str, number: int) -> int:
-        """The number of tokens of a document."""
-        known = self._lengths[kind]
-        if number not in known:
-            known[number] = self.searcher.reader().doc_field_length(number, kind, 1)
-        return known[number]
+    def size(self, number: int) -> int:
+        """How long it is, characters."""
+        if number not in self._sizes:
+            self._sizes[number] = self._column("size", number)
+        return self._sizes[number]
 
-    def mean_length(self, kind: str) -> float:
-        """The mean number of tokens of a document of a kind."""
-        reader = self.searcher.reader()
-        return float(reader.field_length(kind) / (reader.doc_frequency(kind, EVERY) or 1)) or 1.0
+    def mean_size(self, kind: str) -> float:
+        """How long the documents of a kind are on average."""
+        return self.manifest.sizes[kind] / (self.manifest.kinds[kind] or 1) or 1.0
 
     def matches(self, kind: str, tokens: tuple[str, ...]) -> dict[int, float]:
         """The documents of a kind that have a token, or several in a row; and how much of it, title words weighted."""
@@ -200,8 +201,13 @@ class _Shelf:
             fresh += [(f"{path}\0{record}", documents[path][record]) for record in news]
         fresh += self._pour(writer)
         for ref, document in fresh:
-            name, words = document.id.encode("utf-8", "surrogatepass"), {document.kind: terms(document)}
-            writer.add_document(id=name, date=ticks(document.date), packed=pack(ref, document), **words)
+            writer.add_document(
+                id=document.id.encode("utf-8", "surrogatepass"),
+                date=ticks(document.date),
+                size=size(document),
+                packed=pack(ref, document),
+                **{document.kind: terms(document)},
+            )
         if self.storage.disk:
             self.manifest.save(self.storage.disk, change)
         writer.commit(mergetype=lambda _, segments: [segment for segment in segments if segment.doc_count()])

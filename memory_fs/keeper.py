@@ -22,9 +22,8 @@ from typing import Generic, Protocol, TypeVar
 from memory_fs import lookup
 from memory_fs.errors import FormatError, VaultError
 from memory_fs.lookup import Postings
-from memory_fs.manifest import Change, Entry, Manifest
-from memory_fs.records import KINDS, Document, Hit, Page, Request, digest
-from memory_fs.sealed import Damaged, SealedFolder, clear_the_way, locked
+from memory_fs.manifest import Change, Damaged, Entry, Manifest, SealedFolder, clear_the_way, locked
+from memory_fs.records import KINDS, Document, Hit, Page, mark
 
 _BATCH_DOCUMENTS, _BATCH_CHARACTERS = 4_000, 4_000_000  # one commit holds about this much at most
 _PATIENCE = 2.0  # seconds to wait for another process that is writing
@@ -77,6 +76,10 @@ class Keeper(ABC, Generic[S]):
         self._private = False  # detached for good: the folder cannot be written
         self._asked: tuple[Mapping[str, str], Loader] | None = None
 
+    def __repr__(self) -> str:
+        held = ", ".join(f"{self.count(kind)} {kind}" for kind in KINDS)
+        return f"{type(self).__name__}({held})"
+
     @abstractmethod
     def _open(self, disk: SealedFolder | None, new: bool) -> S:
         """Open the index in a folder, or make a new one there; without a folder, in memory.
@@ -101,7 +104,7 @@ class Keeper(ABC, Generic[S]):
         """
         with self._mutex:
             self._asked = (files, load)
-            if self._look().manifest.files == files:
+            if self._look().manifest.files == files and not (self._broken and files):
                 return 0
             try:
                 return self._update(files, load, progress)
@@ -116,7 +119,10 @@ class Keeper(ABC, Generic[S]):
 
     def _update(self, files: Mapping[str, str], load: Loader, progress: Progress | None) -> int:
         with self._writing() as shelf:
-            paths = sorted({path for path, _ in files.items() ^ shelf.manifest.files.items()})
+            known = shelf.manifest.files
+            paths = sorted(
+                {path for path, content in files.items() if known.get(path) != content} | known.keys() - files
+            )
             for change, documents in _batches(paths, files, load, progress):
                 self._commit(shelf, change, documents)
             return len(paths)
@@ -195,7 +201,7 @@ class Keeper(ABC, Generic[S]):
         Raises:
             ValueError: there is no such kind.
         """
-        request = Request(_known(kind), query, max(size, 1), tuple(any_tags), tuple(all_tags), since, until)
+        request = lookup.Request(_known(kind), query, max(size, 1), tuple(any_tags), tuple(all_tags), since, until)
         with self._mutex:
             try:
                 return lookup.find(self._look(), request, page)
@@ -221,21 +227,27 @@ class Keeper(ABC, Generic[S]):
     # --- which index -------------------------------------------------------------------------------------------------
 
     def _look(self) -> S:
-        """The newest usable index: opened again when the folder changed; an empty one when there is none."""
+        """The newest usable index: opened again when the folder changed.
+
+        Where the one on disk cannot be used, it is the one that is open already, or an empty one in memory.
+        """
         if self._shelf and (self._private or self._copy or self._disk.stamp() == self._stamp):
             return self._shelf
         for tries_left in reversed(range(10)):
             self._stamp = self._disk.stamp()
             try:
                 self._shelf = self._open(self._disk, False)
-                self._broken = ""
+                self._broken, self._copy = "", False
+                if self._private:
+                    self._shelf.detach()
                 return self._shelf
             except Exception as error:
-                self._broken = str(error) if self._stamp else "there is none for this user and version"
+                self._broken = str(error) if self._stamp else "there is none yet"
                 if not tries_left or self._disk.stamp() == self._stamp:
                     break
             time.sleep(_PAUSE)  # another process is just writing: that is no damage
-        self._shelf = self._open(None, True)
+        if self._shelf is None:
+            self._shelf = self._open(None, True)
         return self._shelf
 
     def _condemn(self, why: str) -> None:
@@ -317,7 +329,7 @@ def _read(path: str, content: str, load: Loader) -> tuple[Entry | None, dict[str
             key = f"{document.kind}/{document.id}\0{again}"
         found[key] = document
         _known(document.kind)
-    return Entry(content, {key: digest(document) for key, document in found.items()}), found
+    return Entry(content, {key: mark(document) for key, document in found.items()}), found
 
 
 __all__ = ["Change", "Damaged", "Documents", "Keeper", "Loader", "Manifest", "Progress", "SealedFolder", "Shelf"]

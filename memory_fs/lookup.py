@@ -10,12 +10,14 @@ It does not know how or where postings are kept.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import pairwise, takewhile
 from math import ceil, log
 from typing import Protocol
 
-from memory_fs.analysis import MAX_PHRASE, Part, parse, tokens
-from memory_fs.records import EVERY, Document, Hit, Page, Request, date_word, day_mark, hit, id_mark, tag_mark, ticks
+from memory_fs.analysis import MAX_PHRASE, Part, Query, parse, tokens
+from memory_fs.records import EVERY, Document, Hit, Page, date_word, day_mark, hit, id_mark, tag_mark, ticks
 
 _B, _K1 = 0.75, 1.2  # BM25: how much length counts, and how soon repetition stops to count
 _LONG_RUN = 4  # characters; a longer run without spaces is rather a sentence than a word
@@ -34,12 +36,12 @@ class Postings(Protocol):
         """The number of documents of a kind."""
         ...
 
-    def length(self, kind: str, number: int) -> int:
-        """The number of tokens of a document."""
+    def size(self, number: int) -> int:
+        """How long a document is."""
         ...
 
-    def mean_length(self, kind: str) -> float:
-        """The mean number of tokens of the documents of a kind."""
+    def mean_size(self, kind: str) -> float:
+        """How long the documents of a kind are on average."""
         ...
 
     def date(self, number: int) -> int:
@@ -53,6 +55,23 @@ class Postings(Protocol):
     def document(self, number: int) -> Document:
         """The document itself."""
         ...
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a search asks for; the same fields as `Index.search`, and the query as it was read."""
+
+    kind: str
+    query: str
+    size: int
+    any_tags: tuple[str, ...] = ()
+    all_tags: tuple[str, ...] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+    asked: Query = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "asked", parse(self.query))
 
 
 def find(postings: Postings, request: Request, page: int) -> Page:
@@ -99,8 +118,8 @@ class _Lookup:
 
     def __init__(self, postings: Postings, request: Request) -> None:
         self._postings, self._request = postings, request
-        self._count, self._mean = postings.count(request.kind), postings.mean_length(request.kind)
-        self._asked = parse(request.query)
+        self._count, self._mean = postings.count(request.kind), postings.mean_size(request.kind)
+        self._asked = request.asked
 
     def run(self) -> Matches:
         """Document number -> score; 0.0 for all when there is nothing to rank by."""
@@ -145,7 +164,7 @@ class _Lookup:
         for matches in ways:
             rarity = log(1 + (self._count - len(matches) + 0.5) / (len(matches) + 0.5)) * (_K1 + 1)
             for number, weight in matches.items():
-                length = self._postings.length(self._request.kind, number) / self._mean
+                length = self._postings.size(number) / self._mean
                 score = rarity * weight / (weight + _K1 * (1 - _B + _B * length))
                 scores[number] = scores.get(number, 0.0) + score
 

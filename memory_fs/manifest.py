@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from memory_fs.sealed import SealedFolder
+from memory_fs.sealed import Damaged, SealedFolder, clear_the_way, locked
 
 _EVERY = 64  # generations between two files with the whole
 _NAME = re.compile(r"(?P<what>all|change)-(?P<generation>\d{1,18})\.json")
@@ -28,7 +28,7 @@ class Entry:
 
     Attributes:
         digest: the content it was read from.
-        records: key of each record in it -> digest of that record. Empty for a file that could not be read.
+        records: key of each record in it ("kind/…") -> its mark ("digest:size"). Empty when it could not be read.
     """
 
     digest: str
@@ -45,7 +45,8 @@ class Manifest:
     Attributes:
         files: path -> digest of the content, for comparison with the disk at one stroke.
         records: path -> records of the file.
-        kinds: number of records by the part of their key before the first "/".
+        kinds: number of records of each kind.
+        sizes: sum of their sizes.
         generation: the index commit that this belongs to.
         whole: the last generation whose file holds everything.
     """
@@ -53,6 +54,7 @@ class Manifest:
     files: dict[str, str] = field(default_factory=dict)
     records: dict[str, Mapping[str, str]] = field(default_factory=dict)
     kinds: Counter[str] = field(default_factory=Counter)
+    sizes: Counter[str] = field(default_factory=Counter)
     generation: int = 0
     whole: int = 0
 
@@ -89,14 +91,20 @@ class Manifest:
     def apply(self, change: Change, generation: int) -> None:
         """Move on to a generation."""
         for path, entry in change.items():
-            self.kinds.subtract(key.partition("/")[0] for key in self.records.pop(path, ()))
             self.files.pop(path, None)
+            self._count(self.records.pop(path, {}), -1)
             if entry is not None:
                 self.files[path], self.records[path] = entry.digest, entry.records
-                self.kinds.update(key.partition("/")[0] for key in entry.records)
+                self._count(entry.records, 1)
         self.generation = generation
         if generation - self.whole >= _EVERY:
             self.whole = generation
+
+    def _count(self, records: Mapping[str, str], sign: int) -> None:
+        for key, mark in records.items():
+            kind = key.partition("/")[0]
+            self.kinds[kind] += sign
+            self.sizes[kind] += sign * int(mark.rpartition(":")[2])
 
     def sweep(self, folder: SealedFolder) -> None:
         """Delete the parts that no later `load` will read, and what an interrupted write left."""
@@ -114,3 +122,6 @@ def _dump(change: Change) -> bytes:
 def _read(folder: SealedFolder, what: str, generation: int) -> Change:
     plain = json.loads(folder.read(f"{what}-{generation}.json"))
     return {path: entry and Entry(entry[0], entry[1]) for path, entry in plain.items()}
+
+
+__all__ = ["Change", "Damaged", "Entry", "Manifest", "SealedFolder", "clear_the_way", "locked"]

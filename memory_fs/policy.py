@@ -15,6 +15,7 @@ from memory_fs.analysis import tokens
 
 SEARCHES = ("archival_memory_search", "conversation_search", "conversation_search_date")
 WRITES = ("core_memory_append", "core_memory_replace", "archival_memory_insert")
+JUDGED = 12  # lines of memory that one message is held against
 LONG = 400  # a message longer than this may become a note, characters
 _MARK = re.compile(r"[?？؟]")
 _ASKING = frozenset(
@@ -60,7 +61,12 @@ def _weighty(text: str) -> set[str]:
     return spaced | {a + b for a, b in pairwise(signs) if a and b}
 
 
-def offered(names: Collection[str], message: str, memory: str, first: bool, room: bool) -> list[str]:
+def judges(text: str) -> bool:
+    """Whether a message may make something that is in memory untrue: it states, and has something to state."""
+    return not asks(text) and (tells(text) or len(_weighty(text)) > 1)
+
+
+def offered(names: Collection[str], message: str, memory: str, first: bool, must_save: bool) -> list[str]:
     """The functions of this step.
 
     Args:
@@ -68,16 +74,31 @@ def offered(names: Collection[str], message: str, memory: str, first: bool, room
         message: what the person said.
         memory: the text of core memory.
         first: whether nothing has been called in this turn yet.
-        room: whether core memory has room for more.
+        must_save: whether news has to be saved before it is answered: core memory has room, and it was not tried often.
     """
     useless: set[str] = set()
-    if first and tells(message):
+    if tells(message):
+        news = must_save and is_news(message, memory)
+        if not first and not news and "send_message" in names:
+            return ["send_message"]  # it is saved: all that is left is to answer
         useless |= set(SEARCHES)
         if len(message) < LONG:
             useless.add("archival_memory_insert")
-        if room and is_news(message, memory):
+        if news:
             useless.add("send_message")
     elif first and asks(message):
         useless |= set(WRITES)
     left = [name for name in names if name not in useless]
     return left if any(name in WRITES or name == "send_message" for name in left) else list(names)
+
+
+def worth_judging(lines: list[str], message: str) -> list[str]:
+    """The lines of memory that a message is held against: all when few, else those that share words, then the newest.
+
+    Args:
+        lines: of core memory, oldest first.
+        message: what the person said.
+    """
+    said = _weighty(message)
+    ranked = sorted(range(len(lines)), key=lambda n: (len(said & _weighty(lines[n])), n), reverse=True)
+    return [lines[n] for n in sorted(ranked[:JUDGED])]

@@ -7,6 +7,7 @@ for word. It knows message lengths through a measure that it is given, and the w
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,7 +16,7 @@ from memory_fs.errors import FormatError
 from memory_fs.events import Message
 from memory_fs.formats.settings import QueueState, parse_queue, render_queue
 from memory_fs.recall import Recall
-from memory_fs.vault import Transaction, Vault
+from memory_fs.vault import Transaction, Vault, decode
 
 PATH = "queue.yaml"
 ALERT = (
@@ -33,20 +34,28 @@ class QueueManager:
         """Args: vault, recall: where queue.yaml and the messages are."""
         self._vault = vault
         self._recall = recall
-        self._good: tuple[str, QueueState] = ("", QueueState())
+        self._known: tuple[bytes, QueueState] | None = None  # the file's bytes, and what they say
+        self.trouble = ""
 
     def state(self) -> QueueState:
-        """What queue.yaml says now; a file that cannot be read gives the last good state.
+        """What queue.yaml says now; while it cannot be read, the last good state, and `trouble` says why.
 
         A person may have emptied or deleted the file: then nothing is in context, and all is still in recall.
         """
-        try:
-            text = self._vault.read(PATH) or ""
-            if text != self._good[0]:
-                self._good = (text, parse_queue(text, PATH))
-        except FormatError:
-            pass
-        return self._good[1]
+        data = self._vault.disk.read(PATH) or b""
+        if self._known is None or self._known[0] != data:
+            try:
+                self._known, self.trouble = (data, _parse(data)), ""
+            except FormatError as error:
+                self._known, self.trouble = (data, self._last_good()), str(error)
+        return self._known[1]
+
+    def _last_good(self) -> QueueState:
+        """The newest state of history that can be read."""
+        for change in self._vault.history.log(PATH):
+            with contextlib.suppress(FormatError):
+                return _parse(self._vault.history.read(PATH, change.rev) or b"")
+        return QueueState()
 
     def messages(self, state: QueueState) -> list[Message]:
         """The messages in context, oldest first; references to messages that are gone are passed over."""
@@ -64,9 +73,16 @@ class QueueManager:
         return self.save(transaction, replace(state, messages=tuple(r for r in state.messages if r not in gone)))
 
     def save(self, transaction: Transaction, state: QueueState) -> QueueState:
-        """Stage queue.yaml."""
-        text = render_queue(state)
-        transaction.write(PATH, text)
+        """Stage queue.yaml.
+
+        A file that a person broke is theirs to mend: it stays, and the state is kept in this program alone.
+        """
+        try:
+            parse_queue(transaction.read(PATH) or "", PATH)
+        except FormatError:
+            self._known = (self._vault.disk.read(PATH) or b"", state)
+        else:
+            transaction.write(PATH, render_queue(state))
         return state
 
     def flush(
@@ -94,6 +110,10 @@ class QueueManager:
         evicted = messages[:chosen]
         summary = summarise(state.summary, evicted).strip()
         return replace(_without(state, messages, chosen), summary=summary, alerted=False), evicted
+
+
+def _parse(data: bytes) -> QueueState:
+    return parse_queue(decode(data, PATH), PATH)
 
 
 def _without(state: QueueState, messages: Sequence[Message], cut: int) -> QueueState:

@@ -114,19 +114,6 @@ class Page:
     asked: int
 
 
-@dataclass(frozen=True)
-class Request:
-    """What a search asks for; the same fields as `Index.search`, tags as given."""
-
-    kind: str
-    query: str
-    size: int
-    any_tags: tuple[str, ...] = ()
-    all_tags: tuple[str, ...] = ()
-    since: datetime | None = None
-    until: datetime | None = None
-
-
 def ticks(date: datetime) -> int:
     """Microseconds since 1970, UTC; within the years that Python can show in UTC."""
     aware = date if date.tzinfo else date.replace(tzinfo=UTC)
@@ -149,10 +136,15 @@ def _marks(document: Document) -> Iterator[str]:
     yield from map(date_word, (str(day.year), _MONTHS[day.month], str(day.day)))
 
 
-def digest(document: Document) -> str:
-    """Changes whenever anything of the document does."""
-    zone = document.date.utcoffset()
-    return blake2b(repr((document, zone)).encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+def size(document: Document) -> int:
+    """How long a document is for ranking, characters."""
+    return len(document.text) + len(document.title)
+
+
+def mark(document: Document) -> str:
+    """Changes whenever anything of the document does; its size stands after the colon."""
+    content = repr((document, document.date.utcoffset())).encode("utf-8", "surrogatepass")
+    return f"{blake2b(content, digest_size=12).hexdigest()}:{size(document)}"
 
 
 def pack(ref: str, document: Document) -> bytes:

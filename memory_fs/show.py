@@ -7,6 +7,7 @@ rich's own markup is never read from content.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _PICTURES = {code: chr(0x2400 + code) for code in range(32) if code not in (9, 10)}
 _PICTURES |= {127: "\u2421", **dict.fromkeys(range(0x80, 0xA0), "\ufffd")}
 _PICTURES |= dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A)], "\ufffd")
+_ACTIVE = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
@@ -45,8 +47,10 @@ def emit(text: str, style: str | None = None) -> None:
 
 
 def emit_json(value: Any) -> None:
-    """Print one JSON document."""
-    print(json.dumps(value, ensure_ascii=False, indent=2), flush=True)
+    """Print one JSON document; what a terminal would act on, or the stream cannot encode, stands as \\u escapes."""
+    plain = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    text = json.dumps(value, ensure_ascii=not plain, indent=2)
+    print(_ACTIVE.sub(lambda found: f"\\u{ord(found[0]):04x}", text), flush=True)
 
 
 def emit_diff(diff: str) -> None:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from memory_fs.errors import ModelError
+from memory_fs.errors import ModelError, PromptTooLong
 from memory_fs.events import Clock, IdSource
 from memory_fs.formats.block import new_block
 from memory_fs.llm import Completion, Flag, Turn
@@ -63,8 +63,11 @@ class ScriptedModel:
         """The next completion.
 
         Raises:
+            PromptTooLong: prompt and reply do not fit the window, as for every model.
             ModelError: there is none left.
         """
+        if self.count(turns) + max_tokens > self.window:
+            raise PromptTooLong(f"{self.count(turns)} tokens and a reply of {max_tokens} do not fit {self.window}")
         self.prompts.append(tuple(turns))
         self.grammars.append(grammar)
         reply = next(self._replies, None)

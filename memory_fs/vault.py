@@ -11,16 +11,18 @@ import contextlib
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 from zoneinfo import ZoneInfo
 
-from memory_fs.disk import INNER, SYNCFS, Disk, check_path
+from memory_fs.disk import INNER, SYNCFS, Disk
 from memory_fs.errors import Conflict, FormatError, VaultError
 from memory_fs.events import Clock, IdSource
 from memory_fs.formats.settings import Settings, parse_settings
 from memory_fs.history import AGENT, Author, Change, History, person
+from memory_fs.transaction import Transaction, decode
 
 T = TypeVar("T")
 PROGRAM = ("memory_fs", "program@memory-fs.invalid")
@@ -64,51 +66,6 @@ def random_id() -> str:
     return "".join(secrets.choice(_LETTERS) for _ in range(8))
 
 
-class Transaction:
-    """What one change reads and writes. Nothing reaches the disk before the work is done."""
-
-    def __init__(self, vault: Vault) -> None:
-        """Made by `Vault.transact` only."""
-        self._vault = vault
-        self.base: dict[str, bytes | None] = {}
-        self.staged: dict[str, bytes | None] = {}
-
-    def read(self, path: str) -> str | None:
-        """The text of a file as this change sees it, or None where there is none.
-
-        Raises:
-            VaultError: the path is refused. FormatError: the file is no UTF-8.
-        """
-        if path in self.staged:
-            data = self.staged[path]
-        else:
-            data = self.base[path] = self._vault.disk.read(path)
-        return None if data is None else decode(data, path)
-
-    def write(self, path: str, text: str) -> None:
-        """Stage a file's new text.
-
-        Raises:
-            VaultError: the path is refused.
-        """
-        check_path(path)
-        if path not in self.base:
-            self.base[path] = self._vault.disk.read(path)
-        self.staged[path] = text.encode()
-
-    def put(self, path: str, data: bytes | None) -> None:
-        """Stage a file's bytes, or its deletion (None)."""
-        check_path(path)
-        if path not in self.base:
-            self.base[path] = self._vault.disk.read(path)
-        self.staged[path] = data
-
-    def keep_only(self, paths: set[str]) -> None:
-        """Drop what was staged since `paths` was all that was staged: a function failed half-way."""
-        for path in set(self.staged) - paths:
-            del self.staged[path]
-
-
 class Vault:
     """One agent's memory on disk."""
 
@@ -138,10 +95,10 @@ class Vault:
         self.disk.load_seen()
         git = self.root / INNER / "git"
         if (git / "HEAD").exists():  # reading alone takes no lock
-            self.history = History(git, self.root, SYNCFS is not None)
+            self.history = History(git, SYNCFS is not None)
         else:
             with self._locked():
-                self.history = History(git, self.root, SYNCFS is not None)
+                self.history = History(git, SYNCFS is not None)
         if self.history.pending:
             with self._locked():
                 self._recover()
@@ -159,14 +116,20 @@ class Vault:
 
     @property
     def settings(self) -> Settings:
-        """What memory.yaml says now.
+        """What memory.yaml says now; while it is broken, what it last said to this program, with a warning.
 
         Raises:
-            FormatError: the file is broken, and there is no earlier good one in this program's memory.
+            FormatError: the file is broken, and this program has not read an earlier good one.
         """
         data = self.disk.read("memory.yaml")
         if self._settings is None or self._settings[0] != data:
-            self._settings = (data, parse_settings(decode(data or b"", "memory.yaml"), "memory.yaml"))
+            try:
+                self._settings = (data, parse_settings(decode(data or b"", "memory.yaml"), "memory.yaml"))
+            except FormatError as error:
+                if self._settings is None:
+                    raise
+                warning = f"{error}; the last good settings stay in use"
+                self._settings = (data, replace(self._settings[1], warnings=(warning,)))
         return self._settings[1]
 
     def now(self) -> datetime:
@@ -203,7 +166,7 @@ class Vault:
         with self._locked():
             self._recover()
             for attempt in range(8):
-                transaction = Transaction(self)
+                transaction = Transaction(self.disk)
                 result = work(transaction)
                 line = subject(result) if callable(subject) else subject
                 try:
@@ -365,14 +328,4 @@ class Vault:
         return f"Vault({str(self.root)!r})"
 
 
-def decode(data: bytes, path: str) -> str:
-    """Bytes of a memory file as text; line ends and a byte order mark stay.
-
-    Raises:
-        FormatError: no UTF-8, with the line.
-    """
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise FormatError("not UTF-8; save the file with that encoding", path=path, line=line) from error
+__all__ = ["Change", "Transaction", "Vault", "create_vault", "decode", "is_vault", "random_id", "system_clock"]

@@ -110,15 +110,16 @@ _CHATML = _headed("<|im_start|>", _NAMES, "\n", "<|im_end|>\n")
 _PHI_4 = _headed("<|im_start|>", _NAMES, "<|im_sep|>", "<|im_end|>")
 _PHI_4_MINI = _headed("<|", _NAMES, "|>", "<|end|>")
 _LLAMA_3 = _headed("<|start_header_id|>", _NAMES, "<|end_header_id|>\n\n", "<|eot_id|>")
+_LLAMA_3["system"] = (f"{_LLAMA_3['system'][0]}Cutting Knowledge Date: December 2023\n\n", _LLAMA_3["system"][1])
 _GRANITE = _headed("<|start_of_role|>", _NAMES, "<|end_of_role|>", "<|end_of_text|>\n")
 _GEMMA_3 = _headed("<start_of_turn>", {"user": "user", "assistant": "model"}, "\n", "<end_of_turn>\n")
 _GEMMA_4 = _headed("<|turn>", _MODEL, "\n", "<turn|>\n")
+_SMOLLM_3_HEAD = (
+    "## Metadata\n\nKnowledge Cutoff Date: June 2025\nReasoning Mode: /no_think\n\n## Custom Instructions\n\n"
+)
 _SMOLLM_3: dict[Role, Pair] = {
-    **_CHATML,
-    "system": (
-        "<|im_start|>system\n## Metadata\n\nReasoning Mode: /no_think\n\n## Custom Instructions\n\n",
-        "\n\n<|im_end|>\n",
-    ),
+    "system": (f"<|im_start|>system\n{_SMOLLM_3_HEAD}", "\n\n<|im_end|>\n"),
+    "user": _CHATML["user"],
     "assistant": ("<|im_start|>assistant\n<think>\n\n</think>\n", "<|im_end|>\n"),
 }
 _MINISTRAL: dict[Role, Pair] = {

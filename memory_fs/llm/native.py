@@ -247,19 +247,22 @@ class Grammars:
 
 
 def stock(path: Path, *, window: int, threads: int) -> Callable[[list[int], int, str | None], tuple[str, int]]:
-    """llama-cpp-python's own way to complete a prompt, for comparison: prompt, most tokens, JSON schema to text, tokens.
+    """llama-cpp-python's own way to complete a prompt, to compare with.
 
-    One token is always written past `window` limits by neither side; greedy.
+    Returns:
+        A function from a prompt, the most tokens to write and a JSON schema (None: no grammar) to the text and its
+        tokens; always the likeliest token.
     """
-    llama = api.Llama(
+    from llama_cpp.llama_grammar import LlamaGrammar
+
+    grammar = lru_cache(maxsize=8)(lambda schema: LlamaGrammar.from_json_schema(schema, verbose=False))
+    llama: Any = api.Llama(
         model_path=str(path), n_ctx=window, n_threads=threads, n_threads_batch=threads, verbose=False, seed=0
     )
-    grammars: dict[str, Any] = {}
 
     def complete(prompt: list[int], tokens: int, schema: str | None) -> tuple[str, int]:
-        if schema is not None and schema not in grammars:
-            grammars[schema] = api.LlamaGrammar.from_json_schema(schema, verbose=False)
-        done = llama.create_completion(prompt, max_tokens=tokens, temperature=0.0, grammar=grammars.get(schema or ""))
+        rules = None if schema is None else grammar(schema)
+        done = llama.create_completion(prompt, max_tokens=tokens, temperature=0.0, grammar=rules)
         return done["choices"][0]["text"], done["usage"]["completion_tokens"]
 
     return complete

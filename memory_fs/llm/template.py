@@ -39,18 +39,19 @@ def family_of(metadata: Mapping[str, str], bos: str = "", eos: str = "") -> Fami
 def derive(template: str, bos: str = "", eos: str = "") -> Family | None:
     """The family that a Jinja chat template describes; None when no fixed markers explain what it writes."""
     run = _Runner(template, bos, eos)
-    whole, closed = run(_CHAT), run(_CHAT, opening=False)
-    ended = run(_CHAT[:3], opening=False)
-    system = whole is not None and _SYSTEM in whole
-    if not system:
-        whole, closed, ended = run(_CHAT[1:]), run(_CHAT[1:], opening=False), run(_CHAT[1:3], opening=False)
-    if whole is None or closed is None or ended is None or not whole.startswith(closed):
+    return _attempt(run, _CHAT, eos) or _attempt(run, _CHAT[1:], eos)
+
+
+def _attempt(run: _Runner, chat: tuple[Turn, ...], eos: str) -> Family | None:
+    """The family that explains how the template writes this chat; without a system turn it gets none."""
+    whole, closed, ended = run(chat), run(chat, opening=False), run(chat[:-1], opening=False)
+    if whole is None or closed is None or ended is None:
         return None
-    family = _from_texts(whole, closed, ended, system)
-    if family is None:
-        return None
-    wanted = "".join(segment.text for segment in render(_CHAT if system else _CHAT[1:], family))
-    return family if wanted == whole else None
+    if not whole.startswith(closed):  # some templates write the end of the text when no reply is asked for
+        closed, ended = closed.removesuffix(eos), ended.removesuffix(eos)
+    family = _from_texts(whole, closed, ended, _SYSTEM in whole) if whole.startswith(closed) else None
+    explained = family is not None and "".join(segment.text for segment in render(chat, family)) == whole
+    return family if explained else None
 
 
 def _from_texts(whole: str, closed: str, ended: str, system: bool) -> Family | None:

@@ -1,0 +1,76 @@
+# Two commands: `make chat` talks to a local model, `make test` checks everything. `make` lists the others.
+#
+# All of it goes into .venv and the model cache. Each step leaves a stamp, so the second time it is skipped; a changed
+# pyproject.toml repeats it. PYTHON chooses the interpreter: make chat PYTHON=python3.13
+
+SHELL  := /bin/bash
+VENV   := .venv
+BIN    := $(VENV)/bin
+FIT    := import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+            "$$p" -c "$(FIT)" 2>/dev/null && echo "$$p" && break; done)
+VAULT  ?= vault
+
+# pip says nothing for minutes while it compiles, and too much otherwise: this keeps the lines that tell how far it is.
+PIP    := $(BIN)/python -m pip install --disable-pip-version-check --no-input
+PLAIN  := { grep --line-buffered -E 'still running|Building (wheel|editable).*(started|finished)' || true; }
+FAILED := { echo "The installation failed: see above. It needs a C and C++ compiler and a connection" \
+            "(Debian: apt install build-essential)."; exit 1; }
+
+.DEFAULT_GOAL := help
+.PHONY: help chat test check unit lab model clean
+
+help:  ## this list
+	@echo "make TARGET, where TARGET is"
+	@sed -nE 's/^([a-z]+):.*## (.*)/  \1	\2/p' Makefile
+
+chat: model  ## install, fetch the default model, talk to it
+	@test -e $(VAULT)/memory.yaml || $(BIN)/memory-fs init $(VAULT)
+	@$(BIN)/memory-fs chat --vault $(VAULT)
+
+test: check unit model  ## install everything and run all tests, the real model's last
+	@echo "== Tests with the real model (minutes)"
+	@$(BIN)/python -m pytest -q -m model
+
+unit: $(VENV)/.dev  ## the tests that need no model
+	@echo "== Tests without a model"
+	@$(BIN)/python -m pytest -q -m "not model"
+
+check: $(VENV)/.dev  ## ruff and mypy
+	@echo "== Style and types"
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+lab: $(VENV)/.lab model  ## open the notebooks in JupyterLab
+	@cd notebooks && ../$(BIN)/jupyter-lab
+
+model: $(VENV)/.base  ## fetch the default model and check it; nothing to do when it is there
+	@$(BIN)/memory-fs model install </dev/null
+
+clean:  ## remove .venv and caches; vaults and models stay
+	@rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find . -name __pycache__ -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "memory_fs needs Python 3.11 or newer and found none." \
+	  "Name one: make $(MAKECMDGOALS) PYTHON=/path/to/python3.12"; exit 1; }
+	@"$(PYTHON)" -c "$(FIT)" || { echo "memory_fs needs Python 3.11 or newer; $(PYTHON) is" \
+	  "$$("$(PYTHON)" --version 2>&1). Name another: make $(MAKECMDGOALS) PYTHON=/path/to/python3.12"; exit 1; }
+	@echo "== Python environment in $(VENV), with $$("$(PYTHON)" --version)"
+	@"$(PYTHON)" -m venv $(VENV)
+
+$(VENV)/.base: pyproject.toml | $(BIN)/python
+	@echo "== Installing memory_fs (llama.cpp is compiled for this machine: some minutes the first time, then it is kept)"
+	@set -o pipefail; $(PIP) -e . </dev/null | $(PLAIN) || $(FAILED)
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.base
+	@echo "== Installing what the tests need"
+	@set -o pipefail; $(PIP) -e '.[dev]' </dev/null | $(PLAIN) || $(FAILED)
+	@touch $@
+
+$(VENV)/.lab: $(VENV)/.base
+	@echo "== Installing JupyterLab"
+	@set -o pipefail; $(PIP) -e '.[lab]' </dev/null | $(PLAIN) || $(FAILED)
+	@touch $@
