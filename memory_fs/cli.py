@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from memory_fs.errors import FunctionError, MemoryFsError, ModelError
+from memory_fs.cli_bench import bench_app
+from memory_fs.cli_model import model_app
+from memory_fs.cli_options import DEFAULT_VAULT, JsonOption, PageOption, VaultOption, say
+from memory_fs.errors import FunctionError, MemoryFsError
 
 if TYPE_CHECKING:
     from memory_fs.agent import Agent
@@ -28,15 +31,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-model_app = typer.Typer(help="Models: list, install, verify, use.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(model_app, name="model")
+app.add_typer(bench_app, name="bench")
 
-VaultOption = Annotated[
-    Path, typer.Option("--vault", envvar="MEMORY_FS_VAULT", help="The vault's folder.", show_default=True)
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-PageOption = Annotated[int, typer.Option("--page", help="Page of the result, from 1.")]
-DEFAULT_VAULT = Path("vault")
 _USAGE = typer.BadParameter.__bases__[0]  # all errors in how a command is called; typer does not export their parent
 
 
@@ -82,10 +79,6 @@ def _fail(message: str) -> NoReturn:
     raise SystemExit(2)
 
 
-def _say(line: str) -> None:
-    print(f"memory-fs: {line}", file=sys.stderr, flush=True)
-
-
 @contextmanager
 def _vault(folder: Path) -> Iterator[Vault]:
     from memory_fs.vault import Vault
@@ -102,8 +95,8 @@ def _agent(folder: Path) -> Iterator[Agent]:
 
     with _vault(folder) as vault, load_model(vault) as model:
         for note in model.notes:
-            _say(note)
-        with Agent(vault, model, say=_say) as agent:
+            say(note)
+        with Agent(vault, model, say=say) as agent:
             yield agent
 
 
@@ -113,7 +106,7 @@ def _reader(folder: Path, counter: Model | None = None) -> Iterator[Agent]:
     from memory_fs.agent import Agent
     from memory_fs.loading import NoModel
 
-    with _vault(folder) as vault, Agent(vault, counter or NoModel(vault.settings), say=_say) as agent:
+    with _vault(folder) as vault, Agent(vault, counter or NoModel(vault.settings), say=say) as agent:
         yield agent
 
 
@@ -226,7 +219,7 @@ def search(
     from memory_fs.show import emit_json, emit_page, page_json
 
     with _vault(vault) as opened:
-        records = Search(opened, _say)
+        records = Search(opened, say)
         found = records.search(tier.value, query, page=page, size=opened.settings.page_size)
         records.close()
     emit_json(page_json(found)) if as_json else emit_page(found)
@@ -341,68 +334,12 @@ def reindex(vault: VaultOption = DEFAULT_VAULT) -> None:
     from memory_fs.show import emit
 
     with _vault(vault) as opened:
-        records = Search(opened, _say)
+        records = Search(opened, say)
         records.index.clear()
         with progress("files indexed") as report:
             files = records.sync(report)
         emit(f"{files} files indexed")
         records.close()
-
-
-@model_app.command("list")
-def model_list(as_json: JsonOption = False) -> None:
-    """List the models of the registry and the GGUF files that are there."""
-    from memory_fs.llm import registry
-    from memory_fs.show import emit, emit_json
-
-    rows = registry.listing()
-    if as_json:
-        return emit_json(rows)
-    for row in rows:
-        mark = "installed" if row["installed"] else "-"
-        emit(f"{row['name']:32} {row['bytes'] / 1e6:8.0f} MB  {mark:10} {row['licence']}")
-
-
-@model_app.command("install")
-def model_install(name: Annotated[str, typer.Argument(help="A name from `memory-fs model list`.")] = "") -> None:
-    """Download a model, check its sha256 and put it in place."""
-    from memory_fs.formats.settings import DEFAULT_MODEL
-    from memory_fs.llm import registry
-    from memory_fs.progress import progress
-    from memory_fs.show import emit
-
-    with progress("downloaded", size=True) as report:
-        place = registry.install(name or DEFAULT_MODEL, progress=report, say=_say)
-    emit(f"{name or DEFAULT_MODEL} is in {place}")
-
-
-@model_app.command("verify")
-def model_verify(name: Annotated[str, typer.Argument(help="A name from `memory-fs model list`.")] = "") -> None:
-    """Check the sha256 of an installed model."""
-    from memory_fs.formats.settings import DEFAULT_MODEL
-    from memory_fs.llm import registry
-    from memory_fs.show import emit
-
-    if not registry.verify(name or DEFAULT_MODEL):
-        raise ModelError(
-            f"{name or DEFAULT_MODEL} is damaged: its sha256 differs; delete the file and run "
-            f"`memory-fs model install {name or DEFAULT_MODEL}`"
-        )
-    emit(f"{name or DEFAULT_MODEL}: sha256 is right")
-
-
-@model_app.command("use")
-def model_use(
-    name: Annotated[str, typer.Argument(help="A registry name or a GGUF file.")], vault: VaultOption = DEFAULT_VAULT
-) -> None:
-    """Make a vault use a model: writes `model:` in its memory.yaml."""
-    from memory_fs.history import person
-    from memory_fs.loading import use_model
-    from memory_fs.show import emit, emit_change
-
-    with _vault(vault) as opened:
-        change = use_model(opened, name, person())
-        emit_change(change, diff=True) if change else emit(f"{name} is in use already")
 
 
 def _version(wanted: bool) -> None:

@@ -1,0 +1,121 @@
+"""`memory-fs bench`: each benchmark prints a table; its data comes by path."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from memory_fs.cli_options import JsonOption, group, say
+
+if TYPE_CHECKING:
+    from memory_fs.llm.llama import LlamaModel
+
+bench_app = group("Benchmarks: index, write, decode, six, long, core-read. Each prints a table.")
+ModelOption = Annotated[str, typer.Option("--model", help="A registry name or a GGUF file.")]
+DEFAULT = "qwen2.5-coder-1.5b-instruct"
+
+
+def _print(rows: Sequence[Mapping[str, object]], as_json: bool) -> None:
+    from memory_fs.bench.table import table
+    from memory_fs.show import emit_json
+
+    emit_json(list(rows)) if as_json else print(table(rows))
+
+
+def _model(name: str, window: int) -> LlamaModel:
+    from memory_fs.llm.llama import LlamaModel
+    from memory_fs.llm.registry import find, models_folder
+
+    return LlamaModel(find(name), window=window, kv_folder=models_folder() / "kv")
+
+
+@bench_app.command("index")
+def index(
+    passages: Annotated[Path, typer.Argument(help='JSON lines: {"id", "title", "text"}')],
+    questions: Annotated[Path, typer.Argument(help='JSON lines: {"question", "gold_ids"}')],
+    as_json: JsonOption = False,
+) -> None:
+    """Index passages as notes and ask questions as they stand: rates, ranks, milliseconds, Chinese words."""
+    from dataclasses import asdict
+
+    from memory_fs.bench.index import run
+
+    _print([asdict(row) for row in run(passages, questions)], as_json)
+
+
+@bench_app.command("write")
+def write(
+    notes: Annotated[int, typer.Option(help="Notes that are there before.")] = 2600,
+    inserts: Annotated[int, typer.Option(help="Inserts that are timed.")] = 100,
+    as_json: JsonOption = False,
+) -> None:
+    """Time one archival_memory_insert, acknowledged when it is on disk and in history."""
+    from memory_fs.bench.write import run
+
+    _print([run(say, notes, inserts)], as_json)
+
+
+@bench_app.command("decode")
+def decode(model: ModelOption = DEFAULT, as_json: JsonOption = False) -> None:
+    """Time one function call: masks with forced tokens, llama-cpp-python's GBNF, and no grammar."""
+    from memory_fs.bench.decode import run
+    from memory_fs.llm.registry import find
+
+    found = run(find(model))
+    base = found["ways"]["gbnf"]["rate"]
+    ways = found["ways"].items()
+    _print(
+        [
+            {
+                "way": name,
+                "tokens": w["tokens"],
+                "seconds": w["seconds"],
+                "tokens/s": w["rate"],
+                "of gbnf": w["rate"] / base,
+            }
+            for name, w in ways
+        ],
+        as_json,
+    )
+
+
+@bench_app.command("six")
+def six(model: ModelOption = DEFAULT, as_json: JsonOption = False) -> None:
+    """Have the six-message conversation and check what is remembered."""
+    from memory_fs.bench.conversation import six as run
+
+    with _model(model, 4096) as loaded:
+        _print([run(loaded, say)], as_json)
+
+
+@bench_app.command("long")
+def long(
+    locomo: Annotated[Path, typer.Argument(help="A LoCoMo file.")],
+    messages: Annotated[int, typer.Option(help="User messages.")] = 60,
+    window: Annotated[int, typer.Option(help="Context window, tokens.")] = 2048,
+    model: ModelOption = DEFAULT,
+    as_json: JsonOption = False,
+) -> None:
+    """Have a long conversation in a small window: flushes, and whether all of it can be found again."""
+    from memory_fs.bench.conversation import long as run
+
+    with _model(model, window) as loaded:
+        _print([run(loaded, locomo, say, messages, window)], as_json)
+
+
+@bench_app.command("core-read")
+def core_read(
+    rows: Annotated[Path, typer.Argument(help='JSON lines: {"question", "answer", "facts"}')],
+    limit: Annotated[int, typer.Option(help="How many rows.")] = 50,
+    log: Annotated[Path | None, typer.Option(help="Append JSON lines here and take them up again.")] = None,
+    model: ModelOption = DEFAULT,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask questions whose answers are in core memory."""
+    from memory_fs.bench.core_read import run
+
+    with _model(model, 4096) as loaded:
+        _print([run(loaded, rows, say, limit, log)], as_json)

@@ -1,0 +1,26 @@
+"""What the command groups share: options, and a word on stderr."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+VaultOption = Annotated[
+    Path, typer.Option("--vault", envvar="MEMORY_FS_VAULT", help="The vault's folder.", show_default=True)
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+PageOption = Annotated[int, typer.Option("--page", help="Page of the result, from 1.")]
+DEFAULT_VAULT = Path("vault")
+
+
+def group(help_text: str) -> typer.Typer:
+    """A group of commands."""
+    return typer.Typer(help=help_text, no_args_is_help=True, rich_markup_mode=None)
+
+
+def say(line: str) -> None:
+    """Tell a person something that is not the command's result."""
+    print(f"memory-fs: {line}", file=sys.stderr, flush=True)
