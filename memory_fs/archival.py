@@ -76,5 +76,5 @@ class Archival:
         return self._records.search("archival", query, page=page, size=size, **filters)
 
     def count(self) -> int:
-        """How many notes there are."""
-        return self._records.count("archival")
+        """How many notes there are: files, so that no prompt has to wait for the index."""
+        return self._records.vault.disk.count("archival/")

@@ -223,6 +223,10 @@ class Disk:
         self._seen = seen
         return found
 
+    def count(self, folder: str) -> int:
+        """How many memory files a folder such as `archival/` holds."""
+        return sum(1 for _ in self._list(folder, deep=True))
+
     def _entries(self) -> Iterator[tuple[str, os.DirEntry[str]]]:
         for prefix in ("", *(f"{folder}/" for folder in FOLDERS)):
             yield from self._list(prefix, deep=prefix in ("recall/", "archival/"))

@@ -26,7 +26,7 @@ class Settings:
         flush_to: the share that a flush leaves in the window.
         summary_tokens: the longest recursive summary, tokens.
         max_steps: steps a turn may take.
-        max_failures: identical failed calls that end a turn.
+        max_failures: identical failures that end a turn; one less takes the function out of the next step.
         page_size: hits a page.
         heartbeat: `auto` (every call but send_message continues the turn) or `requested` (the paper's flag).
         functions: names offered to the model; empty: all.
@@ -41,7 +41,7 @@ class Settings:
     flush_to: float = 0.5
     summary_tokens: int = 200
     max_steps: int = 6
-    max_failures: int = 2
+    max_failures: int = 3
     page_size: int = 5
     heartbeat: str = "auto"
     functions: tuple[str, ...] = ()

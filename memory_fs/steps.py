@@ -1,0 +1,111 @@
+"""What the loop hands out: a `Step` for each call of the model, with everything that led to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from memory_fs.events import Call, Event, Message, MessageRole, Result, clean
+from memory_fs.history import Change
+from memory_fs.llm import Completion
+from memory_fs.prompt import Prompt, call_text
+from memory_fs.vault import Vault
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One completion of the model within a step: `decide`, `word` or `summarise`."""
+
+    kind: str
+    prompt: Prompt
+    completion: Completion
+
+
+@dataclass(frozen=True)
+class Step:
+    """One turn of the loop: what the model saw, what it called, what came of it.
+
+    Attributes:
+        event: what started the turn.
+        passes: every completion of the step, in order.
+        call: the call; None when the completion was no call.
+        result: what the model reads next.
+        changes: the commits that the step made.
+        seconds: wall time.
+        final: whether the turn ends here; `ended` says why.
+    """
+
+    event: Event
+    passes: tuple[Pass, ...]
+    call: Call | None
+    result: Result
+    changes: tuple[Change, ...]
+    seconds: float
+    final: bool = False
+    ended: str = ""
+
+    @property
+    def prompt(self) -> Prompt:
+        """What the first pass saw that decided or worded."""
+        return next(item.prompt for item in self.passes if item.kind != "summarise")
+
+    @property
+    def diff(self) -> str:
+        """What the step wrote to core and archival memory, as a unified diff."""
+        files = [file for change in self.changes for file in change.files]
+        return "".join(text for path, text in files if not path.startswith(("recall/", "queue.yaml")))
+
+    def tokens(self) -> dict[str, int]:
+        """Tokens of all passes: `prompt`, `reused` (from the KV cache) and `generated`."""
+        return tokens_of(self.passes)
+
+    def __repr__(self) -> str:
+        call = call_text(self.call.function, self.call.arguments) if self.call else "no call"
+        return f"Step({call} -> {self.result.text[:60]!r}, {len(self.changes)} changes, {self.seconds:.1f} s)"
+
+
+def tokens_of(passes: Sequence[Pass]) -> dict[str, int]:
+    """Tokens of some passes: `prompt`, `reused` and `generated`."""
+    done = [item.completion for item in passes]
+    return {
+        "prompt": sum(c.prompt_tokens for c in done),
+        "reused": sum(c.reused_tokens for c in done),
+        "generated": sum(c.generated_tokens for c in done),
+    }
+
+
+@dataclass
+class Turn:
+    """What one turn has come to so far.
+
+    Attributes:
+        evidence: what its searches brought up.
+        failures: how often a function, or one call to the letter, failed.
+        done: functions that were called with success.
+        failed: the messages of a failed call, which leave the context with the next call.
+    """
+
+    event: Event
+    session: str
+    number: int
+    steps: int = 0
+    evidence: list[str] = field(default_factory=list)
+    failures: dict[str, int] = field(default_factory=dict)
+    done: set[str] = field(default_factory=set)
+    failed: list[Message] = field(default_factory=list)
+
+    def message(self, vault: Vault, role: MessageRole, content: str) -> Message:
+        """A new message of this turn."""
+        return Message(vault.new_id(), vault.now(), role, clean(content), self.session, self.number)
+
+    def trailers(self, function: str = "") -> dict[str, str]:
+        """What a commit of this turn says of where it comes from."""
+        trailers = {"Session": self.session, "Turn": str(self.number)}
+        return {**trailers, "Function": function} if function else trailers
+
+
+def reply_of(step: Step | None) -> str:
+    """What the agent said in the last step of a turn; why it said nothing where it did not."""
+    if step and step.call and step.call.function == "send_message" and step.result.ok:
+        return str(step.call.arguments["message"])
+    return f"(no answer: {step.ended})" if step else ""
