@@ -82,6 +82,7 @@ class Agent:
         self.executor = Executor(self.table)
         self.own = tuple(self.table.add(function).name for function in functions)
         self.on_text = on_text
+        self._say = say
         self.cancel = Flag()
         self._writer = Writer(model, self.cancel)
         self._pressure = MemoryPressure(self.vault, model, self.queue, self._writer, self._compile)
@@ -136,7 +137,9 @@ class Agent:
 
     def _begin(self, event: Event) -> Turn:
         """Take hand edits into history, then write the event to recall and the queue: from here on it is safe."""
-        self.vault.adopt()
+        edited = self.vault.adopt()
+        if edited and edited.subject.startswith("Edit"):
+            self._say(f"changed by hand: {edited.counts()}")
         turn = Turn(event, self.session, self.queue.state().turn + 1)
         self._pressure.check_room(self.core)
 

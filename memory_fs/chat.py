@@ -7,13 +7,17 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from memory_fs.agent import Agent, reply_of
 from memory_fs.errors import MemoryFsError
 from memory_fs.history import person
 from memory_fs.prompt import core_text
-from memory_fs.show import emit, emit_change, emit_diff, emit_page, inert
+from memory_fs.show import console, emit, emit_change, emit_diff, emit_page, inert
 from memory_fs.undo import MEMORY, undo
+
+if TYPE_CHECKING:
+    from rich.status import Status
 
 HELP = """/help             this list
 /memory           core memory as the model sees it
@@ -58,37 +62,60 @@ def answer(agent: Agent, text: str) -> None:
     agent.on_text = shown.write
     diffs = []
     last = None
-    with _interruptible(agent):
-        for step in agent.run(text):
-            last = step
-            diffs.append(step.diff)
-            if not step.final:
-                shown.note(
-                    f"  {step.call.function if step.call else 'no call'}: {step.result.text.splitlines()[0][:100]}"
-                )
+    try:
+        with _interruptible(agent):
+            for step in agent.run(text):
+                last = step
+                diffs.append(step.diff)
+                if not step.final:
+                    name = step.call.function if step.call else "no call"
+                    shown.note(f"  {name}: {step.result.text.partition(chr(10))[0][:100]}")
+    finally:
+        shown.quiet()
     shown.end("" if shown.any else reply_of(last))
     for diff in filter(None, diffs):
         emit_diff(diff)
 
 
 class _Shown:
-    """Where the answer's pieces go."""
+    """Where the answer's pieces go; in a terminal something moves while the model reads and thinks."""
 
     def __init__(self) -> None:
         self.any = False
+        self._status: Status | None = None
+        if sys.stdout.isatty():
+            self.wait()
+
+    def wait(self) -> None:
+        """Show that work goes on."""
+        self._status = console().status("thinking")
+        self._status.start()
 
     def write(self, piece: str) -> None:
+        """Show a piece of the answer."""
+        self.quiet()
         self.any = True
         sys.stdout.write(inert(piece))
         sys.stdout.flush()
 
     def note(self, line: str) -> None:
+        """Show a call, where somebody watches."""
         if sys.stdout.isatty():
+            self.quiet()
             emit(line, style="dim")
+            self.wait()
 
     def end(self, text: str) -> None:
+        """Show the rest and a line end."""
+        self.quiet()
         sys.stdout.write(inert(text) + "\n")
         sys.stdout.flush()
+
+    def quiet(self) -> None:
+        """Stop what moves."""
+        if self._status:
+            self._status.stop()
+            self._status = None
 
 
 @contextlib.contextmanager

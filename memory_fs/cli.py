@@ -127,8 +127,11 @@ def init(
 def chat(vault: VaultOption = DEFAULT_VAULT) -> None:
     """Talk to the model; piped lines are messages. /help inside lists the commands."""
     from memory_fs.chat import chat as talk
+    from memory_fs.progress import progress
 
     with _agent(vault) as agent:
+        with progress("files indexed") as report:
+            agent.search.sync(report)
         talk(agent)
 
 
@@ -215,11 +218,14 @@ def search(
     as_json: JsonOption = False,
 ) -> None:
     """Search notes (archival) or the conversation (recall): words, "phrases", -without, tag:x, 2026-11."""
+    from memory_fs.progress import progress
     from memory_fs.search import Search
     from memory_fs.show import emit_json, emit_page, page_json
 
     with _vault(vault) as opened:
         records = Search(opened, say)
+        with progress("files indexed") as report:
+            records.sync(report)
         found = records.search(tier.value, query, page=page, size=opened.settings.page_size)
         records.close()
     emit_json(page_json(found)) if as_json else emit_page(found)

@@ -54,6 +54,15 @@ class Change:
         """The files that the change touched."""
         return tuple(path for path, _ in self.files)
 
+    def counts(self) -> str:
+        """`core/human.yaml +1 -1`: lines added and taken away in each file."""
+        parts = []
+        for path, diff in self.files:
+            lines = diff.split("\n")[2:]
+            added, gone = (sum(line.startswith(sign) for line in lines) for sign in "+-")
+            parts.append(f"{path} +{added} -{gone}")
+        return ", ".join(parts[:3]) + (f" and {len(parts) - 3} more files" if len(parts) > 3 else "")
+
     @property
     def diff(self) -> str:
         """The whole change as one unified diff."""
