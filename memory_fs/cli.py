@@ -50,7 +50,7 @@ def main() -> None:
         if isinstance(stream, TextIOWrapper):  # what an encoding cannot say is no reason to stop
             stream.reconfigure(errors="backslashreplace" if stream.writable() else "replace")
     try:
-        status = app(standalone_mode=False)
+        status = app(prog_name="memory-fs", standalone_mode=False)
     except MemoryFsError as error:
         _fail(str(error))
     except typer.Abort:

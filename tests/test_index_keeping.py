@@ -484,12 +484,12 @@ def test_hundreds_of_commits_leave_few_files(tmp_path: Path) -> None:
     """Old segments, tables and manifest parts are cleared away, and the state survives a restart at any point."""
     index, said = Index(tmp_path / "index", print), list[str]()
     texts: dict[str, str] = {}
-    for step in range(150):
+    for step in range(80):
         texts[f"archival/{step % 40}.md"] = f"v{step}"
         index.sync(
             texts, lambda path: [Document(path, "archival", path, texts[path], datetime(2026, 11, 29, tzinfo=UTC))]
         )
-        if step % 13 == 0:
+        if step % 9 == 0:
             assert Index(tmp_path / "index", said.append).sync(texts, load) == 0
     assert said == []
     assert len(list(data(tmp_path / "index").iterdir())) < 64 + 20 + 3
