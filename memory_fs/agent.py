@@ -88,6 +88,11 @@ class Agent:
         self._pressure = MemoryPressure(self.vault, model, self.queue, self._writer, self._compile)
         self.session = f"{self.vault.now():%Y-%m-%d}-{self.vault.new_id()[:4]}"
 
+    def warm(self) -> None:
+        """Let the model read the instructions before the first message comes; quick when it has read them before."""
+        self.model.complete(self.prompt().turns[:1], max_tokens=1, slot=DECIDE, cancel=self.cancel)
+        self._writer.warm(self.core.blocks())
+
     def call(self, function: str, arguments: Mapping[str, object]) -> tuple[Result, Change | None]:
         """Run one function as the model would, outside any conversation."""
         self.vault.adopt()

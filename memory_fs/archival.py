@@ -23,6 +23,7 @@ class Archival:
         """Args: records: the searchable side of the vault."""
         self._records = records
         self._new: dict[str, tuple[str, str]] = {}  # text -> path and id of notes made here, perhaps not indexed yet
+        self._synced = False
 
     def insert(
         self,
@@ -53,7 +54,13 @@ class Archival:
         return note.id
 
     def _known(self, content: str) -> str | None:
-        """The id of the note with exactly this text. The index is asked as it is: a sync would cost each insert."""
+        """The id of the note with exactly this text.
+
+        The files are compared with the index once; from then on it is asked as it is, as a sync would cost each insert.
+        """
+        if not self._synced:
+            self._records.sync()
+            self._synced = True
         words = " ".join(tokens(content[:400])[:12])
         hits = self._records.index.search("archival", words, size=3).hits if words else ()
         known = next((hit.id for hit in hits if hit.text == content and self._there(hit.path)), None)

@@ -127,11 +127,13 @@ def init(
 def chat(vault: VaultOption = DEFAULT_VAULT) -> None:
     """Talk to the model; piped lines are messages. /help inside lists the commands."""
     from memory_fs.chat import chat as talk
-    from memory_fs.progress import progress
+    from memory_fs.progress import progress, waiting
 
     with _agent(vault) as agent:
         with progress("files indexed") as report:
             agent.search.sync(report)
+        with waiting("reading the instructions"):
+            agent.warm()
         talk(agent)
 
 

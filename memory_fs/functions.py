@@ -264,7 +264,7 @@ def _tight(
     if lines is not None and function.name in ("core_memory_append", "core_memory_replace"):
         # One fact a line: no list, and no copy of the verdicts that were just written.
         content = "content" if function.name == "core_memory_append" else "new_content"
-        schema["properties"][content] = {"type": "string", "pattern": r"^([^>;.\n]|\.[^ \n]){2,200}\.?$"}
+        schema["properties"][content] = {"type": "string", "pattern": r"^([^>;；，。.\n]|\.[^ \n]){2,200}[.。]?$"}
     if heartbeat and function.name != "send_message":
         schema["properties"]["request_heartbeat"] = {"type": "boolean"}
         schema["required"].append("request_heartbeat")

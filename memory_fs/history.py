@@ -9,67 +9,19 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
-from functools import cached_property
 from pathlib import Path
 
 import pygit2
 from pygit2.enums import FileMode, ObjectType, RepositoryInitFlag, SortMode
 
+from memory_fs.change import Author, Change
 from memory_fs.errors import VaultError
+from memory_fs.events import clean
 
 MAIN = "refs/heads/main"
 PENDING = "refs/memory_fs/pending"
 AGENT = ("agent", "agent@memory-fs.invalid")
-Author = tuple[str, str]
-
-
-@dataclass(frozen=True, eq=False)
-class Change:
-    """One commit.
-
-    Attributes:
-        rev: the commit's id, 40 hex digits.
-        author: the name of who did it.
-        time: aware.
-        subject: what was done and why, one line.
-        trailers: `Session`, `Turn`, `Function`, `Undoes`, `Redoes`.
-    """
-
-    rev: str
-    author: str
-    time: datetime
-    subject: str
-    trailers: Mapping[str, str]
-    _history: History
-
-    @cached_property
-    def files(self) -> tuple[tuple[str, str], ...]:
-        """(path, unified diff) of every file that the change touched."""
-        return tuple(self._history.patches(self.rev))
-
-    @property
-    def paths(self) -> tuple[str, ...]:
-        """The files that the change touched."""
-        return tuple(path for path, _ in self.files)
-
-    def counts(self) -> str:
-        """`core/human.yaml +1 -1`: lines added and taken away in each file."""
-        parts = []
-        for path, diff in self.files:
-            lines = diff.split("\n")[2:]
-            added, gone = (sum(line.startswith(sign) for line in lines) for sign in "+-")
-            parts.append(f"{path} +{added} -{gone}")
-        return ", ".join(parts[:3]) + (f" and {len(parts) - 3} more files" if len(parts) > 3 else "")
-
-    @property
-    def diff(self) -> str:
-        """The whole change as one unified diff."""
-        return "".join(diff for _, diff in self.files)
-
-    def __repr__(self) -> str:
-        return f"Change({self.rev[:8]} {self.author}: {self.subject})"
 
 
 class History:
@@ -232,7 +184,7 @@ class History:
         trailers = dict(line.split(": ", 1) for line in rest.strip().split("\n") if ": " in line)
         zone = timezone(timedelta(minutes=commit.author.offset))
         moment = datetime.fromtimestamp(commit.author.time, UTC).astimezone(zone)
-        return Change(str(commit.id), commit.author.name, moment, subject, trailers, self)
+        return Change(str(commit.id), commit.author.name, moment, subject, trailers, self.patches)
 
     # -- writing ------------------------------------------------------------------------------------------------
 
@@ -266,9 +218,9 @@ class History:
         name = "".join(c for c in author[0] if c not in "<>\n").strip() or "person"
         by = pygit2.Signature(name, author[1].strip("<> \n") or "person@memory-fs.invalid", *stamp)
         program = pygit2.Signature("memory_fs", "program@memory-fs.invalid", *stamp)
-        message = " ".join(subject.split()) + "\n"
+        message = _line(subject) + "\n"
         if trailers:
-            message += "\n" + "".join(f"{key}: {' '.join(value.split())}\n" for key, value in trailers.items())
+            message += "\n" + "".join(f"{key}: {_line(value)}\n" for key, value in trailers.items())
         parents = [pygit2.Oid(hex=head)] if head else []
         with _guard():
             return str(self._repo.create_commit(None, by, program, message, tree, parents))
@@ -324,6 +276,11 @@ def _guard() -> Iterator[None]:
         raise VaultError(f"the history cannot be written ({error}); nothing is lost") from error
 
 
+def _line(text: str) -> str:
+    """Text from anywhere as one line of a commit message."""
+    return " ".join(clean(text).split())
+
+
 def _entry(tree: pygit2.Tree, path: str) -> str | None:
     try:
         return str(tree[path].id)
@@ -355,3 +312,6 @@ def person() -> Author:
         return config["user.name"] or "person", email or "person@memory-fs.invalid"
     except (KeyError, OSError, pygit2.GitError):
         return "person", "person@memory-fs.invalid"
+
+
+__all__ = ["AGENT", "Author", "Change", "History", "person"]

@@ -108,7 +108,7 @@ _SCHEMA = fields.Schema(
     recall=_Words(),
     date=fields.COLUMN(columns.NumericColumn("q")),
     size=fields.COLUMN(columns.NumericColumn("I")),
-    id=fields.COLUMN(columns.VarBytesColumn(allow_offsets=False)),
+    order=fields.COLUMN(columns.VarBytesColumn(allow_offsets=False)),
     packed=fields.COLUMN(columns.VarBytesColumn(allow_offsets=False)),
 )
 
@@ -152,9 +152,9 @@ class _Shelf:
         """The `ticks` of its date."""
         return int(self._column("date", number))
 
-    def id(self, number: int) -> bytes:
-        """Its id, as bytes that compare."""
-        return bytes(self._column("id", number))
+    def order(self, number: int) -> bytes:
+        """Its id and path, as bytes that compare."""
+        return bytes(self._column("order", number))
 
     def count(self, kind: str) -> int:
         """The number of documents of a kind."""
@@ -202,7 +202,7 @@ class _Shelf:
         fresh += self._pour(writer)
         for ref, document in fresh:
             writer.add_document(
-                id=document.id.encode("utf-8", "surrogatepass"),
+                order=f"{document.id}\0{ref}".encode("utf-8", "surrogatepass"),
                 date=ticks(document.date),
                 size=size(document),
                 packed=pack(ref, document),

@@ -48,8 +48,8 @@ class Postings(Protocol):
         """The `ticks` of a document's date."""
         ...
 
-    def id(self, number: int) -> bytes:
-        """The id of a document, as bytes that compare."""
+    def order(self, number: int) -> bytes:
+        """The id and path of a document, as bytes that compare."""
         ...
 
     def document(self, number: int) -> Document:
@@ -91,8 +91,8 @@ def _slice(postings: Postings, found: list[tuple[float, int]], start: int, end: 
     best, least = found[start][0], found[start:end][-1][0]
     skipped = sum(1 for _ in takewhile(lambda one: one[0] > best, found))
     near = takewhile(lambda one: one[0] >= least, found[skipped:])
-    order = sorted((-score, -postings.date(number), postings.id(number), number) for score, number in near)
-    wanted = order[start - skipped : end - skipped]
+    ordered = sorted((-score, -postings.date(number), postings.order(number), number) for score, number in near)
+    wanted = ordered[start - skipped : end - skipped]
     return tuple(hit(postings.document(number), -score) for score, _, _, number in wanted)
 
 

@@ -79,10 +79,7 @@ def archival_memory_insert(memory: Memory, content: str, tags: list[str] = []) -
 def archival_memory_search(memory: Memory, query: Query, page: int = 1) -> str:
     """Search the notes in archival memory."""
     found = memory.archival.search(query, page, memory.page_size)
-    quoted = [
-        _quote(f"[{hit.id}] {hit.date:%Y-%m-%d}{f', {hit.source}' if hit.source else ''}", hit.text)
-        for hit in found.hits
-    ]
+    quoted = [_quote(f"[{hit.id}] {hit.date:%Y-%m-%d}{_cited(hit.source)}", hit.text) for hit in found.hits]
     return _listing(memory, f"notes for {query[:80]!r}", found.page, found.pages, found.total, page, quoted)
 
 
@@ -145,6 +142,11 @@ def _listing(memory: Memory, what: str, page: int, pages: int, total: int, asked
 def _quote(head: str, text: str) -> str:
     shown = text if len(text) <= HIT_CHARS else f"{text[:HIT_CHARS]} ... ({len(text)} characters in all)"
     return head + "".join(f"\n> {line}" for line in shown.splitlines() or [""])
+
+
+def _cited(source: str) -> str:
+    """A citation that stays on its line: a note's source is text from anywhere."""
+    return f", {' '.join(source.split())[:120]}" if source else ""
 
 
 def _minute(moment: datetime) -> str:

@@ -17,6 +17,7 @@ SEARCHES = ("archival_memory_search", "conversation_search", "conversation_searc
 WRITES = ("core_memory_append", "core_memory_replace", "archival_memory_insert")
 JUDGED = 12  # lines of memory that one message is held against
 LONG = 400  # a message longer than this may become a note, characters
+_SENTENCE = re.compile(r"[^.!?。！？\n]+[.!?。！？\n]*")
 _MARK = re.compile(r"[?？؟]")
 _ASKING = frozenset(
     """what who whom whose where when why which how do does did is are was were can could will would should
@@ -38,19 +39,34 @@ _THIN = frozenset(
 
 def asks(text: str) -> bool:
     """Whether a message asks something: a question mark, a question word in front, a question particle at the end."""
-    words = tokens(text)
-    return bool(_MARK.search(text) or _ASKING_END.search(text.strip()) or (words and words[0] in _ASKING))
+    return any(_is_question(sentence) for sentence in _SENTENCE.findall(text))
+
+
+def stated(text: str) -> str:
+    """The sentences of a message that ask nothing."""
+    return " ".join(sentence for sentence in _SENTENCE.findall(text) if not _is_question(sentence))
 
 
 def tells(text: str) -> bool:
-    """Whether a message says something about the person who wrote it, and asks nothing."""
-    return not asks(text) and bool(_SELF_SIGN.search(text) or _SELF & set(tokens(text)))
+    """Whether a message says something about the person who wrote it."""
+    said = stated(text)
+    return bool(_SELF_SIGN.search(said) or _SELF & set(tokens(said)))
+
+
+def _is_question(sentence: str) -> bool:
+    words = tokens(sentence)
+    return bool(_MARK.search(sentence) or _ASKING_END.search(sentence.strip()) or (words and words[0] in _ASKING))
 
 
 def is_news(text: str, memory: str) -> bool:
-    """Whether most of what a message says is not in a memory text yet."""
+    """Whether most of what a message states is not in a memory text yet."""
+    return _covered(stated(text), memory) < 0.6
+
+
+def _covered(text: str, memory: str) -> float:
+    """The share of a text's weighty tokens that are in a memory text; 1 where it has none."""
     said = _weighty(text)
-    return bool(said) and len(said & _weighty(memory)) < 0.6 * len(said)
+    return len(said & _weighty(memory)) / len(said) if said else 1.0
 
 
 def _weighty(text: str) -> set[str]:
@@ -63,7 +79,7 @@ def _weighty(text: str) -> set[str]:
 
 def judges(text: str) -> bool:
     """Whether a message may make something that is in memory untrue: it states, and has something to state."""
-    return not asks(text) and (tells(text) or len(_weighty(text)) > 1)
+    return tells(text) or len(_weighty(stated(text))) > 1
 
 
 def offered(names: Collection[str], message: str, memory: str, first: bool, must_save: bool) -> list[str]:
@@ -87,6 +103,8 @@ def offered(names: Collection[str], message: str, memory: str, first: bool, must
         if news:
             useless.add("send_message")
     elif first and asks(message):
+        if _covered(message, memory) >= 0.8 and "send_message" in names:
+            return ["send_message"]  # all that the question names is in front of the model: nothing to search for
         useless |= set(WRITES)
     left = [name for name in names if name not in useless]
     return left if any(name in WRITES or name == "send_message" for name in left) else list(names)

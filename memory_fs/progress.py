@@ -31,3 +31,15 @@ def progress(what: str, size: bool = False) -> Iterator[Callable[[int, int], Non
             bar.update(task, completed=done, total=total, visible=size or time.monotonic() - started > 2)
 
         yield report
+
+
+@contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """Something that moves on stderr while work of unknown length goes on; silent when piped."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(what):
+        yield

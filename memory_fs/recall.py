@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -12,6 +13,8 @@ from memory_fs.formats.day import day_of, day_path, parse_day, render_message
 from memory_fs.index import Page
 from memory_fs.search import SPOKEN, Search
 from memory_fs.vault import Transaction
+
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,7 @@ class Recall:
         if word in ("today", "yesterday"):
             return today - timedelta(days=word == "yesterday")
         try:
-            if len(word) != 10:
+            if not _DAY.fullmatch(word):
                 raise ValueError(word)
             return date.fromisoformat(word)
         except ValueError as error:

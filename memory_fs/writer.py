@@ -16,7 +16,7 @@ from memory_fs.queue_manager import first_sentences
 from memory_fs.steps import Pass
 
 SLOT = 1  # the model's KV cache for short prompts
-TAIL = 4  # messages before the question that the wording pass sees
+TAIL = 4  # messages before the question that the wording pass sees, and up to as many more
 EVIDENCE = 8  # texts that it sees, the newest
 
 
@@ -27,6 +27,11 @@ class Writer:
         """Args: model; cancel: ends a completion when set."""
         self._model = model
         self._cancel = cancel
+
+    def warm(self, blocks: Sequence[Block]) -> None:
+        """Read what the wording of every message begins with."""
+        turns = answer_prompt(blocks, "", (), (), "").turns[:1]
+        self._model.complete(turns, max_tokens=1, slot=SLOT, cancel=self._cancel)
 
     def message(
         self,
@@ -48,7 +53,8 @@ class Writer:
             on_text: called with each piece of the message while it is written.
         """
         for tail, shown, chars in ((TAIL, EVIDENCE, 4000), (2, 4, 2000), (0, 1, 600)):
-            talk = before[-tail:] if tail else ()
+            # The talk starts at a multiple of the tail, so that its beginning stays in the KV cache for some turns.
+            talk = before[max(0, (len(before) // tail - 1) * tail) :] if tail else ()
             prompt = answer_prompt(blocks, summary if tail else "", talk, evidence[-shown:], question[:chars])
             if self._room(prompt) >= min(most, 128):
                 break

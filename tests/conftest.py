@@ -124,6 +124,12 @@ def queued(agent: Agent) -> list[Message]:
     return agent.queue.messages(agent.queue.state())
 
 
+def prompts_of(agent: Agent) -> list[str]:
+    """What the scripted model was shown, completion by completion."""
+    assert isinstance(agent.model, ScriptedModel)
+    return ["\n".join(turn.content for turn in turns) for turns in agent.model.prompts]
+
+
 def block(label: str, value: str = "", limit: int = 500) -> dict[str, str]:
     """A block file for `make_agent(files=...)`."""
     return {f"core/{label}.yaml": new_block(label, f"About {label}.", limit, value)}

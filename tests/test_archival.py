@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import HELLO, MakeAgent, changes_of, edit_by_hand, say, snapshot
+from conftest import HELLO, MakeAgent, changes_of, edit_by_hand, prompts_of, say, snapshot
 
 from memory_fs.agent import Agent
 from memory_fs.errors import FunctionError
@@ -60,7 +60,7 @@ def test_saved_note_is_found_in_the_same_turn(make_agent: MakeAgent) -> None:
     ]
     assert f"[{id_in(first.result)}]" in second.result.text
     assert "> Biscuit is a golden retriever." in second.result.text
-    shown = [turns[0].content for turns in agent.model.prompts]  # type: ignore[attr-defined]
+    shown = prompts_of(agent)
     assert "Notes in archival memory: 0." in shown[0] and "Notes in archival memory: 1." in shown[1]
 
 
@@ -84,7 +84,7 @@ def test_empty_note_is_not_saved(agent: Agent, content: str) -> None:
     assert agent.vault.history.head == head and not (agent.vault.root / "archival").exists()
 
 
-@pytest.mark.parametrize("content", ["Biscuit is a golden retriever.", "😀", "...", "---\n- a\n---\n"])
+@pytest.mark.parametrize("content", ["Biscuit is a golden retriever.", "😀", "---\n- a\n---\n"])
 @pytest.mark.parametrize("how", ["same program", "new program", "no index"])
 def test_identical_text_is_saved_once(make_agent: MakeAgent, content: str, how: str) -> None:
     """A text that is a note already is not saved again, whoever saved it and when: its id is named."""
@@ -136,7 +136,7 @@ def test_empty_archive_is_no_error(agent: Agent) -> None:
 
 
 def test_pages_add_up(agent: Agent) -> None:
-    """Eleven hits are pages of 5, 5 and 1: constant total, stable order, no repeats; a page past the end is the last."""
+    """Eleven hits are pages of 5, 5 and 1: constant total, stable order, no repeats; one past it is the last."""
     fill(agent, *(f"The dog number {number} is asleep." for number in range(11)))
     shown = [search(agent, "dog asleep", page=page) for page in (1, 2, 3)]
     assert [result.text.splitlines()[0] for result in shown] == [
@@ -196,7 +196,7 @@ def test_literal_words_are_found_as_they_stand(agent: Agent) -> None:
 
 
 PROSE = {
-    "小林的金毛叫豆豆，每天早上在公园里跑步，晚上喜欢睡在沙发上。": "豆 金毛 公园里 每天早上 喜欢睡在沙 晚上喜欢睡在沙发",
+    "小林的金毛叫豆豆，每天早上在公园里跑步，晚上喜欢睡在沙发上。": "豆 金毛 公园里 每天早上 晚上喜欢睡在沙发",
     "東京タワーの近くに住んで、毎朝コーヒーを飲みます。": "東京 タワー 毎朝コーヒー コーヒーを飲みま",
     "우리집개강아지는바둑이이고매일공원에서산책합니다": "개 강아지 바둑이 매일공원 산책합니다 공원에서산책합니",
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from conftest import MakeAgent, block, changes_of, edit_by_hand, say, snapshot, value_of
+from conftest import MakeAgent, block, changes_of, edit_by_hand, prompts_of, say, snapshot, value_of
 
 from memory_fs.agent import Agent
 from memory_fs.events import Result
@@ -241,7 +241,7 @@ def test_new_block_is_in_the_next_prompt(make_agent: MakeAgent) -> None:
     created = do(agent, "memory_create_block", label="pets", description="Animals: all of them.", content="Biscuit")
     assert created.ok
     agent.send("Hello.")
-    assert "[pets] Animals: all of them. (7/2000 characters)\nBiscuit" in agent.model.prompts[0][0].content  # type: ignore[attr-defined]
+    assert "[pets] Animals: all of them. (7/2000 characters)\nBiscuit" in prompts_of(agent)[0]
 
 
 def test_creating_a_block_twice_is_refused(agent: Agent) -> None:

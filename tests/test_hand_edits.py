@@ -14,6 +14,7 @@ from conftest import (
     block,
     changes_of,
     edit_by_hand,
+    prompts_of,
     queued,
     said,
     say,
@@ -63,7 +64,7 @@ def test_edit_between_turns_is_in_the_next_prompt(make_agent: MakeAgent) -> None
     agent.send(HELLO)
     edit_by_hand(agent.vault, "core/human.yaml", (agent.vault.read("core/human.yaml") or "").replace("Lisbon", "Porto"))
     agent.send(HELLO)
-    shown = agent.model.prompts[1][0].content  # type: ignore[attr-defined]
+    shown = prompts_of(agent)[1]
     assert "Lives in Porto." in shown and "Lisbon" not in shown
     edits = [change for change in changes_of(agent.vault) if change.author == person()[0]]
     assert [change.paths for change in edits] == [("core/human.yaml",)]

@@ -97,6 +97,7 @@ def long(model: Model, path: Path, say: Callable[[str], None], count: int = 60, 
         settings = root / "memory.yaml"
         settings.write_text(settings.read_text().replace("window: 4096", f"window: {window}"), encoding="utf-8")
         with Agent(Vault(root), model) as agent:
+            agent.warm()
             _, steps = talk(agent, messages, say)
             flushes = sum(1 for change in agent.vault.history.log() if change.subject.startswith("Flush"))
             kept = {message.id: message for message in agent.recall.all()}
