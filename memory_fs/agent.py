@@ -161,7 +161,7 @@ class Agent:
         turn.steps += 1
         passes, changes = self._pressure.relieve(turn)
         offered, rules = self._offer(turn)
-        call = self._decide(offered, rules, passes)
+        call = self._decide(turn, offered, rules, passes)
         if isinstance(call, Call) and call.function == "send_message" and "message" not in call.arguments:
             call = self._word(turn, call, passes)
         result, change = self._execute(turn, call, offered, passes)
@@ -180,7 +180,7 @@ class Agent:
         What cannot help is not offered: a function that keeps failing, a replace where there is no line to replace.
         """
         settings = self.vault.settings
-        message = turn.event.text if turn.event.kind == "user" else ""
+        message = _said(turn)
         blocks = [block for block in self.core.blocks() if not block.read_only]
         about = [block for block in blocks if block.label != "persona"]
         lines = policy.worth_judging([line for block in about for line in _lines_once(block)], message)
@@ -204,11 +204,19 @@ class Agent:
         beat = settings.heartbeat == "requested"
         return offered, grammar(offered, heartbeat=beat, choices=choices, bare="send_message", lines=judged)
 
-    def _decide(self, offered: Sequence[Function], rules: str, passes: list[Pass]) -> Call | Result:
-        """The first pass: choose the next call. Where only an answer is left, there is nothing to choose."""
+    def _decide(self, turn: Turn, offered: Sequence[Function], rules: str, passes: list[Pass]) -> Call | Result:
+        """The first pass: choose the next call. Where only an answer is left, there is nothing to choose.
+
+        What somebody tells is held against core memory alone, without the earlier talk: a small model judges better by
+        it, and a block that grows by a line costs that line, not the whole queue behind it.
+        """
         if [function.name for function in offered] == ["send_message"]:
             return Call("send_message", missing="nothing")
-        prompt = self._compile(self.queue.state())
+        state = self.queue.state()
+        if policy.judges(_said(turn)):
+            mine = [m.ref for m in self.queue.messages(state) if (m.session, m.turn) == (turn.session, turn.number)]
+            state = replace(state, messages=tuple(mine), summary="")
+        prompt = self._compile(state)
         completion = self.model.complete(
             prompt.turns, grammar=rules, max_tokens=self._room(prompt, CALL_TOKENS), slot=DECIDE, cancel=self.cancel
         )
@@ -345,6 +353,21 @@ class Agent:
 
     def __repr__(self) -> str:
         return f"Agent({self.vault.root.name}, {self.model.name}, turn {self.queue.state().turn})"
+
+    def _repr_html_(self) -> str:
+        from memory_fs import notebook
+
+        return notebook.agent(self).html()
+
+    def _repr_markdown_(self) -> str:
+        from memory_fs import notebook
+
+        return notebook.agent(self).markdown()
+
+
+def _said(turn: Turn) -> str:
+    """What the person said in this turn; nothing when it was an interrupt."""
+    return turn.event.text if turn.event.kind == "user" else ""
 
 
 def _lines_once(block: Block) -> list[str]:

@@ -56,3 +56,13 @@ class Change:
 
     def __repr__(self) -> str:
         return f"Change({self.rev[:8]} {self.author}: {self.subject})"
+
+    def _repr_html_(self) -> str:
+        from memory_fs import notebook
+
+        return notebook.change(self).html()
+
+    def _repr_markdown_(self) -> str:
+        from memory_fs import notebook
+
+        return notebook.change(self).markdown()

@@ -280,7 +280,7 @@ def parse_call(text: str) -> dict[str, Any]:
         FunctionError: there is none; says what a call looks like.
     """
     try:
-        call = json.loads(text)
+        call = json.loads(clean(json.dumps(json.loads(text), ensure_ascii=False)))  # no lone surrogates: "\\ud800"
     except (ValueError, RecursionError) as error:
         at = re.search(r"char (\d+)", str(error))
         place = f" at character {at.group(1)}" if at else ""

@@ -15,7 +15,7 @@ from memory_fs.analysis import tokens
 
 SEARCHES = ("archival_memory_search", "conversation_search", "conversation_search_date")
 WRITES = ("core_memory_append", "core_memory_replace", "archival_memory_insert")
-JUDGED = 12  # lines of memory that one message is held against
+JUDGED = 8  # lines of memory that one message is held against
 LONG = 400  # a message longer than this may become a note, characters
 _SENTENCE = re.compile(r"[^.!?。！？\n]+[.!?。！？\n]*")
 _MARK = re.compile(r"[?？؟]")
@@ -93,10 +93,12 @@ def offered(names: Collection[str], message: str, memory: str, first: bool, must
         must_save: whether news has to be saved before it is answered: core memory has room, and it was not tried often.
     """
     useless: set[str] = set()
+    # A person's own functions stay on offer: what they are good for is not known here.
+    answer = [name for name in names if name not in (*SEARCHES, *WRITES)]
     if tells(message):
         news = must_save and is_news(message, memory)
         if not first and not news and "send_message" in names:
-            return ["send_message"]  # it is saved: all that is left is to answer
+            return answer  # it is saved: all that is left is to answer
         useless |= set(SEARCHES)
         if len(message) < LONG:
             useless.add("archival_memory_insert")
@@ -104,7 +106,7 @@ def offered(names: Collection[str], message: str, memory: str, first: bool, must
             useless.add("send_message")
     elif first and asks(message):
         if _covered(message, memory) >= 0.8 and "send_message" in names:
-            return ["send_message"]  # all that the question names is in front of the model: nothing to search for
+            return answer  # all that the question names is in front of the model: nothing to search for
         useless |= set(WRITES)
     left = [name for name in names if name not in useless]
     return left if any(name in WRITES or name == "send_message" for name in left) else list(names)

@@ -40,6 +40,16 @@ class Prompt:
         """The whole prompt as plain text."""
         return "\n\n".join(region.text for region in self.regions if region.text)
 
+    def _repr_html_(self) -> str:
+        from memory_fs import notebook
+
+        return notebook.prompt(self).html()
+
+    def _repr_markdown_(self) -> str:
+        from memory_fs import notebook
+
+        return notebook.prompt(self).markdown()
+
 
 def compile_prompt(
     instructions: str,

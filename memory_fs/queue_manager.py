@@ -122,8 +122,11 @@ def _without(state: QueueState, messages: Sequence[Message], cut: int) -> QueueS
 
 
 def _cuts(messages: Sequence[Message]) -> list[int]:
-    """How many of the oldest messages may go: never between a call and its result, never the newest event."""
-    events = [n for n, message in enumerate(messages) if message.role in ("user", "system")]
+    """How many of the oldest messages may go: never between a call and its result, never the newest event.
+
+    An alert is none: it comes in the middle of a turn, and what the turn is about has to stay.
+    """
+    events = [n for n, m in enumerate(messages) if m.role in ("user", "system") and m.content != ALERT]
     last = events[-1] if events else len(messages)
     cuts = [n for n in range(1, last + 1) if n == len(messages) or messages[n].role != "result"]
     if cuts or not messages:

@@ -113,6 +113,16 @@ class Page:
     hits: tuple[Hit, ...]
     asked: int
 
+    def _repr_html_(self) -> str:
+        from memory_fs import notebook
+
+        return notebook.page(self).html()
+
+    def _repr_markdown_(self) -> str:
+        from memory_fs import notebook
+
+        return notebook.page(self).markdown()
+
 
 def ticks(date: datetime) -> int:
     """Microseconds since 1970, UTC; within the years that Python can show in UTC."""

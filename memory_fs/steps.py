@@ -61,7 +61,18 @@ class Step:
 
     def __repr__(self) -> str:
         call = call_text(self.call.function, self.call.arguments) if self.call else "no call"
-        return f"Step({call} -> {self.result.text[:60]!r}, {len(self.changes)} changes, {self.seconds:.1f} s)"
+        model = sum(item.completion.seconds for item in self.passes)  # no wall time: one script, one picture
+        return f"Step({call} -> {self.result.text[:60]!r}, {len(self.changes)} changes, model {model:.1f} s)"
+
+    def _repr_html_(self) -> str:
+        from memory_fs import notebook
+
+        return notebook.step(self).html()
+
+    def _repr_markdown_(self) -> str:
+        from memory_fs import notebook
+
+        return notebook.step(self).markdown()
 
 
 def tokens_of(passes: Sequence[Pass]) -> dict[str, int]:

@@ -122,5 +122,5 @@ def make_vault(root: Path | str, files: dict[str, str] | None = None, **options:
         "core/human.yaml": new_block("human", "What I know about the user.", 500),
         **(files or {}),
     }
-    create_vault(Path(root), texts)
+    create_vault(Path(root), texts, clock=fixed_clock())  # a commit's id depends on its time
     return Vault(root, **{"clock": fixed_clock(), "new_id": counting_ids(), **options})

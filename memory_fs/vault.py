@@ -34,8 +34,13 @@ def is_vault(folder: Path) -> bool:
     return any((folder / name).exists() for name in ("memory.yaml", "core", INNER))
 
 
-def create_vault(root: Path, files: Mapping[str, str]) -> None:
+def create_vault(root: Path, files: Mapping[str, str], *, clock: Clock | None = None) -> None:
     """Make a vault of these files (path -> text), with its history.
+
+    Args:
+        root: the folder, new or empty.
+        files: path -> text.
+        clock: tells the time of its first change; the system's by default.
 
     Raises:
         VaultError: a vault is there already, or the folder cannot be written.
@@ -47,7 +52,7 @@ def create_vault(root: Path, files: Mapping[str, str]) -> None:
         (root / INNER).mkdir()
     except OSError as error:
         raise VaultError(f"cannot make {root} ({error.strerror})", path=root) from error
-    with Vault(root) as vault:
+    with Vault(root, clock=clock or system_clock) as vault:
 
         def work(transaction: Transaction) -> None:
             for path, text in files.items():

@@ -16,7 +16,7 @@ from memory_fs.queue_manager import first_sentences
 from memory_fs.steps import Pass
 
 SLOT = 1  # the model's KV cache for short prompts
-TAIL = 4  # messages before the question that the wording pass sees, and up to as many more
+TAIL = 3  # messages before the question that the wording pass sees, and up to as many more
 EVIDENCE = 8  # texts that it sees, the newest
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from memory_fs.events import Message
 from memory_fs.formats.block import new_block
 from memory_fs.formats.settings import DEFAULT_MODEL
 from memory_fs.history import Change
+from memory_fs.llm import Turn
+from memory_fs.prompt import ANSWER
 from memory_fs.testing import Reply, ScriptedModel, call, make_vault
 from memory_fs.vault import Vault
 
@@ -71,9 +74,15 @@ def default_model_path() -> Path:
 # -- what the model says --------------------------------------------------------------------------------------------
 
 
-def say(message: str) -> str:
-    """The completion that answers at once."""
-    return call("send_message", missing="nothing", message=message)
+def say(message: str) -> Reply:
+    """The completion that answers at once, in the pass that decides as in the one that words."""
+
+    def reply(turns: Sequence[Turn]) -> str:
+        if turns[0].content.startswith(ANSWER):
+            return json.dumps({"message": message}, ensure_ascii=False)
+        return call("send_message", missing="nothing", message=message)
+
+    return reply
 
 
 # -- what a person does ---------------------------------------------------------------------------------------------

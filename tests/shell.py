@@ -33,21 +33,37 @@ import fcntl, os, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 """
-# A chat whose model replays the completions given as arguments.
+# A chat whose model replays the completions given as arguments; at "WAIT" it thinks until it is told to stop.
 CHAT = """
-import sys
+import sys, time
+import memory_fs.loading
 from memory_fs import cli
-from memory_fs.agent import Agent
 from memory_fs.testing import ScriptedModel
 
 class Loaded(ScriptedModel):
     notes = ()
-    def __enter__(self): return self
-    def __exit__(self, *_): pass
 
-import memory_fs.loading
-memory_fs.loading.load_model = lambda vault: Loaded(sys.argv[2:])
-sys.argv[1:] = ["chat", "--vault", sys.argv[1]]
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def complete(self, turns, *, cancel=None, **options):
+        def wait(turns):
+            while not cancel.is_set():
+                time.sleep(0.01)
+            return ""
+        replies = self._replies
+        self._replies = (wait(turns) if reply == "WAIT" else reply for reply in replies)
+        try:
+            return super().complete(turns, cancel=cancel, **options)
+        finally:
+            self._replies = replies
+
+vault, *completions = sys.argv[1:]
+memory_fs.loading.load_model = lambda opened: Loaded(completions)
+sys.argv[1:] = ["chat", "--vault", vault]
 cli.main()
 """
 

@@ -40,6 +40,16 @@ class Block:
         """Characters in use."""
         return len(self.value)
 
+    def _repr_html_(self) -> str:
+        from memory_fs import notebook
+
+        return notebook.block(self).html()
+
+    def _repr_markdown_(self) -> str:
+        from memory_fs import notebook
+
+        return notebook.block(self).markdown()
+
 
 def parse_block(text: str, label: str, path: str | None = None) -> Block:
     """Read a block file.

@@ -75,6 +75,7 @@ class TokenCounter:
         """Free the native memory."""
         model, self._model = self._model, None
         if model is not None:
+            self.vocab.close()
             native.free(model)
 
     def __enter__(self) -> Self:
@@ -165,7 +166,7 @@ class LlamaModel(TokenCounter):
             )
         with self._lock:
             if self._model is None:
-                raise ModelError(f"{self.name} was closed", path=self.path)
+                raise ModelError("the model was closed", path=self.path)
             matcher = self._grammars.matcher(grammar) if grammar is not None else None
             writer = Writer(self.vocab.piece, on_text)
             reused, whole = self._prepare(slot, prompt, head, cancel)

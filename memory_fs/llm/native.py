@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import signal
 from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
@@ -25,6 +26,8 @@ from memory_fs.llm.generate import Logits
 # Threads that spin while they wait for each other stall everything once another program takes a core. OpenMP reads
 # this when the library is loaded.
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+# When llama.cpp gives up for good it would call a debugger for its last words, and hang in it.
+os.environ.setdefault("GGML_NO_BACKTRACE", "1")
 
 import llama_cpp as api
 from llguidance import LLMatcher, LLTokenizer
@@ -70,7 +73,7 @@ class Vocab:
     """The vocabulary and metadata of a native model."""
 
     def __init__(self, model: Any) -> None:
-        self.handle = api.llama_model_get_vocab(model)
+        self.handle: Any = api.llama_model_get_vocab(model)
         self.size: int = api.llama_vocab_n_tokens(self.handle)
         self.metadata = _metadata(model)
         self.pre = self.metadata.get("tokenizer.ggml.pre", "")
@@ -79,7 +82,6 @@ class Vocab:
         self.bos, self.eos = (bos if bos >= 0 else None), (eos if eos >= 0 else None)
         kinds = [api.llama_vocab_get_attr(self.handle, token) for token in range(self.size)]
         control, defined = api.LLAMA_TOKEN_ATTR_CONTROL, api.LLAMA_TOKEN_ATTR_USER_DEFINED
-        self._normal = [token for token, kind in enumerate(kinds) if kind & api.LLAMA_TOKEN_ATTR_NORMAL]
         self.control = frozenset(token for token, kind in enumerate(kinds) if kind & control)
         self.marked = frozenset(token for token, kind in enumerate(kinds) if kind & (control | defined))
         self.ends = frozenset(token for token in self.marked if api.llama_vocab_is_eog(self.handle, token))
@@ -87,6 +89,8 @@ class Vocab:
 
     def tokenize(self, text: str, *, special: bool) -> list[int]:
         """Tokens of a text, without BOS; with `special`, control tokens are recognised in it."""
+        if self.handle is None:
+            raise ModelError("the model was closed")
         data = text.encode("utf-8", "replace")
         room = len(data) + 8
         tokens = (api.llama_token * room)()
@@ -103,7 +107,12 @@ class Vocab:
         """The ordinary tokens of a byte-level vocabulary, as it writes them; None for other kinds."""
         if self.metadata.get("tokenizer.ggml.model") != "gpt2":
             return None
-        return {self.text(token): token for token in self._normal}
+        normal, kind = api.LLAMA_TOKEN_ATTR_NORMAL, api.llama_vocab_get_attr
+        return {self.text(token): token for token in range(self.size) if kind(self.handle, token) & normal}
+
+    def close(self) -> None:
+        """Forget the native vocabulary, which goes with its model."""
+        self.handle = None
 
     def _piece(self, token: int) -> bytes:
         buffer = ctypes.create_string_buffer(256)
@@ -235,9 +244,16 @@ class Grammars:
 
     @cached_property
     def _tokenizer(self) -> LLTokenizer:
-        from llguidance.llamacpp import lltokenizer_from_vocab
-
-        return lltokenizer_from_vocab(self._vocab.handle, eos_token=sorted(self._vocab.ends))
+        vocab = self._vocab
+        # llguidance knows special tokens by a byte in front that no text has
+        special = vocab.control | {token for token in vocab.marked if re.fullmatch("<.*>", vocab.text(token))}
+        tokens = [b"\xff" + vocab.text(t).encode() if t in special else vocab.piece(t) for t in range(vocab.size)]
+        function = ctypes.cast(api.llama_cpp._lib.llama_tokenize, ctypes.c_void_p).value
+        make: Any = LLTokenizer
+        made: LLTokenizer = make.from_llamacpp(
+            tokens=tokens, vocab_ptr=vocab.handle, tokenize_fptr=function, eos_token=sorted(vocab.ends), slices=None
+        )
+        return made
 
     def _compile(self, grammar: str) -> LLMatcher:
         matcher = LLMatcher(self._tokenizer, LLMatcher.grammar_from_lark(grammar), log_level=0)
