@@ -23,6 +23,7 @@ SYNCFS: Any = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None) if sys.
 INNER = ".memory_fs"
 TOP_FILES = ("memory.yaml", "system.md", "queue.yaml")
 FOLDERS = {"core": (".yaml",), "recall": (".md",), "archival": (".md", ".markdown", ".txt")}
+_Found = tuple[str, "os.DirEntry[str]"]
 RACY_NS = 2_000_000_000  # a file younger than this may change again without a new time stamp
 _RESERVED = {"con", "prn", "aux", "nul", *(f"{name}{n}" for name in ("com", "lpt") for n in range(1, 10))}
 
@@ -198,60 +199,64 @@ class Disk:
         digest, and `troubles` says why.
         """
         self.troubles = {}
-        now = time.time_ns()
+        now, before = time.time_ns(), self._seen
         seen: dict[str, tuple[int, int, str]] = {}
         found: dict[str, str] = {}
         for path, entry in self._entries():
+            known = before.get(path)
             try:
                 stat = entry.stat(follow_symlinks=False)
-                known = self._seen.get(path)
-                if known is None or known[:2] != (stat.st_size, stat.st_mtime_ns):
+                if known is None or known[0] != stat.st_size or known[1] != stat.st_mtime_ns:
                     known = (stat.st_size, stat.st_mtime_ns, digest(Path(entry.path).read_bytes()))
             except FileNotFoundError:
                 continue
             except OSError as error:
                 self.troubles[path] = error.strerror or str(error)
-                if path not in self._seen:
+                if known is None:
                     continue
-                known = self._seen[path]
             found[path] = known[2]
             if now - known[1] > RACY_NS:
                 seen[path] = known
         for path in self._below_troubles():
-            seen[path] = self._seen[path]
-            found[path] = self._seen[path][2]
+            seen[path] = before[path]
+            found[path] = before[path][2]
         self._seen = seen
         return found
 
     def count(self, folder: str) -> int:
         """How many memory files a folder such as `archival/` holds."""
-        return sum(1 for _ in self._list(folder, deep=True))
+        return len(self._list(folder, True, []))
 
-    def _entries(self) -> Iterator[tuple[str, os.DirEntry[str]]]:
-        for prefix in ("", *(f"{folder}/" for folder in FOLDERS)):
-            yield from self._list(prefix, deep=prefix in ("recall/", "archival/"))
+    def _entries(self) -> list[_Found]:
+        found = self._list("", False, [])
+        for folder in FOLDERS:
+            self._list(f"{folder}/", folder != "core", found)
+        return found
 
-    def _list(self, prefix: str, deep: bool) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    def _list(self, prefix: str, deep: bool, found: list[_Found]) -> list[_Found]:
+        """Add the memory files below a folder; as few steps a file as can be, since every search comes through here."""
         try:
             with os.scandir(self.root / prefix) as entries:
                 ordered = list(entries)
         except FileNotFoundError:
-            return
+            return found
         except OSError as error:
             self.troubles[prefix] = error.strerror or str(error)
-            return
+            return found
+        endings = FOLDERS.get(prefix.partition("/")[0], ())
         for entry in ordered:
-            path = prefix + entry.name
-            if clean(path) != path:
-                self.troubles[clean(path)] = "its name is no UTF-8; rename it"
-            elif entry.is_dir(follow_symlinks=False):
-                if deep and not entry.name.startswith("."):
-                    yield from self._list(path + "/", deep)
-            elif is_memory_file(path):
-                if entry.is_symlink():
-                    self.troubles[path] = "a symbolic link is not followed"
-                elif entry.is_file():
-                    yield path, entry
+            name = entry.name
+            if not name.isascii() and clean(name) != name:
+                self.troubles[clean(prefix + name)] = "its name is no UTF-8; rename it"
+            elif entry.is_file(follow_symlinks=False):
+                if (name.endswith(endings) and name[0] != ".") if prefix else name in TOP_FILES:
+                    found.append((prefix + name, entry))
+            elif entry.is_symlink():
+                if is_memory_file(prefix + name):
+                    self.troubles[prefix + name] = "a symbolic link is not followed"
+            elif deep and name[0] != ".":
+                self._list(f"{prefix}{name}/", deep, found)
+        return found
 
     def _below_troubles(self) -> list[str]:
         folders = tuple(path for path in self.troubles if path.endswith("/"))

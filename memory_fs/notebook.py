@@ -9,7 +9,7 @@ It knows the shapes of what it shows, and imports none of them.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from memory_fs.show import bar, inert
@@ -163,7 +163,7 @@ class Window:
         return View((self.bar,)).markdown()
 
 
-def chat(agent: Agent, text: str) -> Sequence[Step]:
+def chat(agent: Agent, text: str) -> list[Step]:
     """Say something to the agent in a notebook: each step is shown when it is done, the answer while it is written.
 
     Raises:
@@ -171,14 +171,31 @@ def chat(agent: Agent, text: str) -> Sequence[Step]:
     """
     from IPython.display import display
 
-    steps, before = [], agent.on_text
-    print(f"you: {inert(text)}\nagent: ", end="", flush=True)
-    agent.on_text = lambda piece: print(inert(piece), end="", flush=True)
+    steps: list[Step] = []
+    before, agent.on_text = agent.on_text, _Answer()
+    print(f"you: {inert(text)}", flush=True)
+    turn, place = agent.run(text), None
     try:
-        for done in agent.run(text):
-            print(flush=True)
-            display(done)  # type: ignore[no-untyped-call]
-            steps.append(done)
+        while not (steps and steps[-1].final):
+            place = display(View((Line("the model reads and thinks ..."),)), display_id=True)  # type: ignore[no-untyped-call]
+            steps.append(next(turn))
+            place.update(steps[-1])
+            place = None
     finally:
         agent.on_text = before
+        if place:
+            place.update(View((Line("stopped"),)))
+        print(flush=True)
     return steps
+
+
+class _Answer:
+    """Prints an answer piece by piece."""
+
+    def __init__(self) -> None:
+        self._begun = False
+
+    def __call__(self, piece: str) -> None:
+        """Print the next piece."""
+        print(("" if self._begun else "agent: ") + inert(piece), end="", flush=True)
+        self._begun = True

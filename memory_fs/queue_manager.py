@@ -90,8 +90,8 @@ class QueueManager:
     ) -> tuple[QueueState, list[Message]]:
         """Evict the oldest messages until the prompt fits the target.
 
-        The part that stays never starts with a function's result, at least one message goes, and the newest message
-        from outside stays.
+        The newest event stays, nothing of what stays is a function's result without its call, and where anything can go
+        something goes.
 
         Args:
             state: the queue as it is.
@@ -103,36 +103,35 @@ class QueueManager:
             The new state and the evicted messages; the same state and none when nothing can go.
         """
         messages = self.messages(state)
-        cuts = _cuts(messages)
-        if not cuts:
+        parts = _evictable(messages)
+        if not parts:
             return state, []
-        chosen = next((cut for cut in cuts if measure(_without(state, messages, cut)) <= target), cuts[-1])
-        evicted = messages[:chosen]
+        evicted = next((part for part in parts if measure(_without(state, messages, part)) <= target), parts[-1])
         summary = summarise(state.summary, evicted).strip()
-        return replace(_without(state, messages, chosen), summary=summary, alerted=False), evicted
+        return replace(_without(state, messages, evicted), summary=summary, alerted=False), evicted
 
 
 def _parse(data: bytes) -> QueueState:
     return parse_queue(decode(data, PATH), PATH)
 
 
-def _without(state: QueueState, messages: Sequence[Message], cut: int) -> QueueState:
-    refs = tuple(message.ref for message in messages[cut:])
-    return replace(state, messages=refs, evicted=state.evicted + cut)
+def _without(state: QueueState, messages: Sequence[Message], evicted: Sequence[Message]) -> QueueState:
+    refs = tuple(message.ref for message in messages if message not in evicted)
+    return replace(state, messages=refs, evicted=state.evicted + len(evicted))
 
 
-def _cuts(messages: Sequence[Message]) -> list[int]:
-    """How many of the oldest messages may go: never between a call and its result, never the newest event.
+def _evictable(messages: list[Message]) -> list[list[Message]]:
+    """What may go, the least first: the oldest messages, never a call without its result, never the newest event.
 
     An alert is none: it comes in the middle of a turn, and what the turn is about has to stay.
     """
     events = [n for n, m in enumerate(messages) if m.role in ("user", "system") and m.content != ALERT]
     last = events[-1] if events else len(messages)
-    cuts = [n for n in range(1, last + 1) if n == len(messages) or messages[n].role != "result"]
-    if cuts or not messages:
-        return cuts
-    # One event alone fills the window with its own calls: the oldest calls go, the event itself is the first to.
-    return [n for n in range(1, len(messages)) if messages[n].role != "result"]
+    older = [messages[:n] for n in range(1, last + 1) if n == len(messages) or messages[n].role != "result"]
+    if older or not events:
+        return older
+    # One event alone fills the window with its own calls: the oldest of those go.
+    return [messages[1:n] for n in range(2, len(messages)) if messages[n].role != "result"]
 
 
 _SENTENCE = re.compile(r".+?(?:[.!?…](?=\s|$)|[。！？]|\n|$)", re.DOTALL)

@@ -241,10 +241,11 @@ class Vault:
             return found, None
         with self._locked():
             self._recover()
-            found = self.disk.scan(self.history.digest)
-            change = self._adopt({path: self.disk.read(path) for path in self._differing(found)})
-        self.disk.save_seen()
-        return found, change
+            edited = {path: self.disk.read(path) for path in self._differing(found)}
+            change = self._adopt(edited)
+        # What the lock was waited for, or what was finished here, may have changed these files again.
+        found |= {path: self.history.digest(data) for path, data in edited.items() if data is not None}
+        return {path: blob for path, blob in found.items() if path not in edited or edited[path] is not None}, change
 
     def _differing(self, found: Mapping[str, str]) -> list[str]:
         head = self.history.head

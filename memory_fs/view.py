@@ -149,6 +149,8 @@ class View:
         """As Markdown in which every text from outside is code."""
         return "\n\n".join(part.markdown() for part in self.parts) + "\n"
 
+    _repr_html_, _repr_markdown_ = html, markdown
+
 
 def _inert(text: str) -> str:
     return inert(clean(text))

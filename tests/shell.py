@@ -38,6 +38,7 @@ CHAT = """
 import sys, time
 import memory_fs.loading
 from memory_fs import cli
+from memory_fs.llm import Completion
 from memory_fs.testing import ScriptedModel
 
 class Loaded(ScriptedModel):
@@ -50,6 +51,9 @@ class Loaded(ScriptedModel):
         pass
 
     def complete(self, turns, *, cancel=None, **options):
+        if options["max_tokens"] == 1:  # it only reads
+            return Completion("")
+
         def wait(turns):
             while not cancel.is_set():
                 time.sleep(0.01)
@@ -82,6 +86,11 @@ class Done:
         return json.loads(self.out)
 
     @property
+    def told(self) -> str:
+        """stderr, but for the line that says that the search index is new."""
+        return "".join(line for line in self.err.splitlines(True) if not line.startswith("memory-fs: search index: "))
+
+    @property
     def complaint(self) -> str:
         """The one line of a command that refused: exit status 2, nothing on stdout, no traceback."""
         lines = self.err.splitlines()
@@ -109,7 +118,7 @@ class Shell:
             env={**self.env, **env},
             input=data,
             capture_output=True,
-            timeout=60,
+            timeout=300,
         )
         return Done(found.returncode, found.stdout.decode(), found.stderr.decode())
 
@@ -179,7 +188,7 @@ class Terminal:
         """Press keys."""
         os.write(self._handle, text.encode())
 
-    def until(self, text: str, seconds: float = 60) -> str:
+    def until(self, text: str, seconds: float = 300) -> str:
         """Read until a text is shown; returns all that was shown since the last call."""
         wanted, found = text.encode(), b""
         while wanted not in found:

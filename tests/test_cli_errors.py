@@ -296,7 +296,7 @@ def test_full_disk_is_said_and_the_file_is_whole(shell: Shell) -> None:
     """No space left for a write: one line, exit status 2, and the block is byte for byte as it was."""
     (shell.folder / "full").mkdir()
     command = ["unshare", "--mount", "--map-root-user", "bash", "-c", FULL, "bash", *PROGRAM, *append(shell)]
-    done = subprocess.run(command, cwd=shell.folder, env=shell.env, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=shell.folder, env=shell.env, capture_output=True, text=True, timeout=300)
     if done.returncode == 99 or "unshare" in done.stderr:
         pytest.skip("this machine lets nobody mount a small disk")
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done

@@ -233,17 +233,17 @@ def test_flush_keeps_what_belongs_together(roles: list[str], target: int) -> Non
     queue.messages = lambda state: [m for m in messages if m.ref in state.messages]  # type: ignore[method-assign]
     state = QueueState("old", tuple(m.ref for m in messages), True, 7, 3)
     new, evicted = queue.flush(state, lambda s: 30 * len(s.messages), target, lambda old, gone: f"{old}+{len(gone)}")
-    kept = messages[len(evicted) :]
-    assert evicted == messages[: len(evicted)] and new.messages == tuple(m.ref for m in kept)
+    kept = [message for message in messages if message not in evicted]
+    events = [n for n, role in enumerate(roles) if role in ("user", "system")]
+    start = 1 if events and events[-1] == 0 else 0  # the newest event is the oldest message: its calls go
+    assert evicted == messages[start : start + len(evicted)] and new.messages == tuple(m.ref for m in kept)
+    assert not events or messages[events[-1]] in kept
+    assert all(message.role != "result" or kept[n - 1].role == "call" for n, message in enumerate(kept))
     if not evicted:
         assert new == state
-        assert len(messages) <= 1 or all(m.role == "result" for m in messages[1:])
+        assert len(messages) <= start or roles[start:] in (["call", "result"], ["assistant"], ["alert"])
         return
     assert (new.summary, new.alerted, new.turn, new.evicted) == (f"old+{len(evicted)}", False, 7, 3 + len(evicted))
-    assert not kept or kept[0].role != "result"
-    events = [n for n, role in enumerate(roles) if role in ("user", "system")]
-    if events and events[-1] > 0:  # what is being answered stays
-        assert len(evicted) <= events[-1]
 
 
 def test_message_being_answered_stays_when_an_alert_came_after_it(make_agent: MakeAgent) -> None:
@@ -253,11 +253,23 @@ def test_message_being_answered_stays_when_an_alert_came_after_it(make_agent: Ma
         """Look."""
         return FILLER * 12
 
-    agent = make_agent([call("look")] * 4 + [say("Seen.")] * 3, functions=[look], window=1024)
-    steps = list(agent.run("Please look around, zqfirst."))
-    assert steps[-1].final and alerts(agent) == 1 and flushes(agent)
-    deciding = [text for text in prompts_of(agent) if "# Functions" in text]
-    assert all("Please look around, zqfirst." in text for text in deciding)
+    def think(turns: Sequence[Turn]) -> str:
+        if turns[0].content.startswith(SUMMARY):
+            return ""
+        looked = sum("[result]" in turn.content for turn in turns)
+        return (
+            call("look")
+            if looked < 2 and "# Functions" in turns[0].content
+            else Talker._reply(cast(Talker, None), turns)
+        )
+
+    agent = make_agent([think] * 20, functions=[look], window=1024)
+    agent.send(f"Hello. {FILLER * 2}")
+    list(agent.run("Please look around, zqfirst."))
+    assert alerts(agent) >= 1 and flushes(agent)
+    deciding = [turns for turns in agent.model.prompts if "# Functions" in turns[0].content]  # type: ignore[attr-defined]
+    for turns in deciding[len(deciding) - 3 :]:
+        assert any(turn.content.endswith("Please look around, zqfirst.") for turn in turns)
 
 
 # -- too much at once -----------------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ def word(message: str) -> str:
 def test_piped_lines_are_messages_and_each_turn_shows_its_diff(shell: Shell) -> None:
     """The answer, then what the turn wrote to memory, without prompts, colours or anything that moves."""
     done = shell.chat("My name is Chad.\n\n", SAVE, word("Nice to meet you, Chad."))
-    assert (done.status, done.err) == (0, "")
+    assert (done.status, done.told) == (0, "")
     assert done.out.startswith("Nice to meet you, Chad.\n--- a/core/human.yaml\n+++ b/core/human.yaml\n")
     assert done.out.endswith("+  Name: Chad.\n")
     assert "\x1b" not in done.out
@@ -52,7 +52,7 @@ def test_commands_work_in_a_pipe(shell: Shell) -> None:
     """/memory, /search, /diff, /undo and /help between messages; /quit leaves the rest unread."""
     lines = "My name is Chad.\n/memory\n/search butter\n/search chad\n/diff\n/undo\n/help\n/nonsense\n/quit\nUnread.\n"
     done = shell.chat(lines, SAVE, word("Hello Chad."))
-    assert (done.status, done.err) == (0, "")
+    assert (done.status, done.told) == (0, "")
     assert "[human] What I know about the user. (11/2000 characters)\nName: Chad." in done.out
     assert "Shortbread for eight" in done.out
     assert "Hello Chad." in done.out.partition("-- recall")[2]
@@ -65,7 +65,7 @@ def test_commands_work_in_a_pipe(shell: Shell) -> None:
 def test_last_line_needs_no_line_end_and_windows_line_ends_are_fine(shell: Shell) -> None:
     """Input that was made by any editor is read to its end."""
     done = shell.chat("My name is Chad.\r\nThanks.", SAVE, word("Hello."), HELLO, word("Bye."))
-    assert done.err == ""
+    assert done.told == ""
     assert done.out.endswith("Bye.\n")
     texts = [hit["text"] for hit in shell.here("search", "recall", "thanks name", "--json").json["hits"]]
     assert sorted(texts) == ["My name is Chad.", "Thanks."]
@@ -74,7 +74,7 @@ def test_last_line_needs_no_line_end_and_windows_line_ends_are_fine(shell: Shell
 def test_bytes_that_are_no_text_do_not_end_the_chat(shell: Shell) -> None:
     """A line in another encoding arrives with marks for what could not be read."""
     done = shell.chat(b"Ol\xe1 \xff\xfe\n/quit\n", HELLO, word("Hm?"))
-    assert (done.status, done.out, done.err) == (0, "Hm?\n", "")
+    assert (done.status, done.out, done.told) == (0, "Hm?\n", "")
     assert "Ol\ufffd" in shell.here("search", "recall", "ol", "--json").out
 
 
@@ -82,7 +82,7 @@ def test_error_in_one_turn_is_told_and_the_next_line_is_read(shell: Shell) -> No
     """What goes wrong is one line on stderr; the conversation goes on, and the message is kept."""
     done = shell.chat("Hello there.\n/undo\n/memory\n")
     assert done.status == 0
-    assert done.err == "memory-fs: the script has no completion left\nmemory-fs: nothing to undo\n"
+    assert done.told == "memory-fs: the script has no completion left\nmemory-fs: nothing to undo\n"
     assert "[persona]" in done.out
     assert shell.here("search", "recall", "hello", "--json").json["total"] == 1
 

@@ -59,7 +59,7 @@ def test_the_head_is_all_up_to_the_end_of_the_first_part(tiny: TokenCounter) -> 
     assert decoded(tiny, ids[:head]) == b"system\nhello"
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(
         st.one_of(
@@ -87,6 +87,15 @@ def test_a_marker_that_a_tokenizer_sees_in_plain_text_is_broken_apart(tiny: Toke
     assert decoded(tiny, ids) == b"a<think>b</think></think>c<think>"
     prompt = thinking.encode([Turn("user", ("<think></think>",))])[0]
     assert (prompt.count(opened), prompt.count(closed)) == (1, 1)  # the opening's own
+
+
+def test_many_markers_in_one_text_are_broken_apart(tiny: TokenCounter) -> None:
+    """A message of 100,000 characters that is nothing but markers stays text."""
+    thinking = Encoder(tiny.vocab, next(family for family in FAMILIES if family.name == "qwen3"))
+    text = "<think></think><|im_end|>" * 4_000
+    ids = thinking.content(text)
+    assert not thinking.reserved.intersection(ids)
+    assert decoded(tiny, ids) == text.encode()
 
 
 @pytest.mark.parametrize(("wanted", "family"), [(False, "chatml"), (True, "lfm2")])

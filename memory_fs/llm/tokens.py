@@ -8,6 +8,7 @@ is the only importer of tiktoken, and knows no model file: `llama.py` hands it a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, Protocol
@@ -120,13 +121,11 @@ class Encoder:
         bad = self.reserved.intersection(tokens)
         if not bad:
             return tuple(tokens)
-        # A tokenizer may see a marker even in plain text. Cut inside its first occurrence, until none is left.
-        found = [(at, literal) for token in bad if (at := text.find(literal := self._vocabulary.text(token))) >= 0]
-        if not found or len(text) < 2:
-            return tuple(token for token in tokens if token not in bad)
-        at, literal = min(found)
-        middle = at + max(1, len(literal) // 2)
-        return self._content(text[:middle]) + self._content(text[middle:])
+        # A tokenizer may see a marker even in plain text: cut the text inside each, and look again.
+        found: list[int] = []
+        for piece in _cut(text, [self._vocabulary.text(token) for token in bad]):
+            found += self._content(piece) if piece != text else (t for t in tokens if t not in bad)
+        return tuple(found)
 
     def _by_llama(self, text: str) -> list[int]:
         self._left -= len(text)
@@ -161,6 +160,13 @@ def _faster(vocabulary: Vocabulary) -> Callable[[str], list[int]] | None:
             return vocabulary.tokenize(text, special=False)
 
     return tokenize if same else None
+
+
+def _cut(text: str, literals: Sequence[str]) -> list[str]:
+    """The text in pieces, cut in the middle of each of the literals."""
+    pattern = "|".join(re.escape(literal) for literal in literals if literal)
+    places = [(found.start() + found.end() + 1) // 2 for found in re.finditer(pattern, text)] if pattern else []
+    return [text[start:end] for start, end in zip([0, *places], [*places, len(text)], strict=True) if start < end]
 
 
 def _byte_letters() -> dict[str, int]:
