@@ -126,6 +126,8 @@ class _Shelf:
         generation = self.whoosh.latest_generation()
         self.manifest = Manifest() if new or not disk else Manifest.load(disk, generation)
         self._look()
+        if self.whoosh.latest_generation() != generation:
+            raise Damaged("it changed while it was read")
         if self.searcher.doc_count() != self.manifest.kinds.total():
             raise Damaged("the index and its manifest do not agree")
 

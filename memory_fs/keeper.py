@@ -146,17 +146,18 @@ class Keeper(ABC, Generic[S]):
             yield self._look()
             return
         clear_the_way(self._folder)
-        patience = 0.0 if self._copy else _LONG_PATIENCE if self._broken else _PATIENCE
+        nothing = self._broken and not self._look().manifest.files
+        patience = 0.0 if self._copy else _LONG_PATIENCE if nothing else _PATIENCE
         with locked(self._folder / "lock", patience) as mine:
             if mine and self._copy:
                 self._shelf, self._copy = None, False
             shelf = self._look()  # again: another process may have written until now
+            if mine and self._broken:
+                shelf = self._build()
             if not mine and not self._copy:
                 self._say("search index: another process is writing it; searching a copy in memory")
                 shelf.detach()
                 self._copy = True
-            elif self._broken:
-                shelf = self._build()
             yield shelf
 
     def _build(self) -> S:

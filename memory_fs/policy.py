@@ -16,6 +16,7 @@ from memory_fs.analysis import tokens
 SEARCHES = ("archival_memory_search", "conversation_search", "conversation_search_date")
 WRITES = ("core_memory_append", "core_memory_replace", "archival_memory_insert")
 JUDGED = 8  # lines of memory that one message is held against
+SHORT = 10  # weighty words of a message of which every fact is saved at once
 LONG = 400  # a message longer than this may become a note, characters
 _SENTENCE = re.compile(r"[^.!?。！？\n]+[.!?。！？\n]*")
 _MARK = re.compile(r"[?？؟]")
@@ -91,12 +92,13 @@ def offered(names: Collection[str], message: str, memory: str, first: bool, must
         memory: the text of core memory.
         first: whether nothing has been called in this turn yet.
         must_save: whether news has to be saved before it is answered: core memory has room, and it was not tried often.
+            Of a long message the first saved fact will do: what else it says stays in recall.
     """
     useless: set[str] = set()
     # A person's own functions stay on offer: what they are good for is not known here.
     answer = [name for name in names if name not in (*SEARCHES, *WRITES)]
     if tells(message):
-        news = must_save and is_news(message, memory)
+        news = must_save and is_news(message, memory) and (first or len(_weighty(message)) <= SHORT)
         if not first and not news and "send_message" in names:
             return answer  # it is saved: all that is left is to answer
         useless |= set(SEARCHES)

@@ -105,7 +105,7 @@ class Bar:
             width = max(0.0, min(100.0, 100 * place / max(self.whole, 1)) - done)
             done += width
             style = f"width:{width:.1f}%;text-align:right;white-space:nowrap;border-right:2px solid;padding-right:.3em"
-            boxes += f'<div style="{style};box-sizing:border-box">{_safe(name)} {place}</div>'
+            boxes += f'<div style="{style};box-sizing:border-box">{_safe(name)} {place}</div>\n'
         return f'<div style="display:flex;max-width:44em;font-size:85%">{boxes}</div>\n' if boxes else ""
 
     def markdown(self) -> str:

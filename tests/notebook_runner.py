@@ -39,18 +39,22 @@ def run(path: Path, folder: Path) -> str:
     home = {"HOME": str(folder), "IPYTHONDIR": str(folder / ".ipython"), "XDG_CACHE_HOME": str(folder / ".cache")}
     env = {**os.environ, **home, "MEMORY_FS_MODELS": str(models_folder())}
     notebook = nbformat.read(path, as_version=4)
-    wire = "ipc" if os.name == "posix" else "tcp"  # no port of this machine is opened
-    kernel = AsyncKernelManager(
-        kernel_name="python3", kernel_spec_manager=KernelSpecManager(kernel_dirs=[]), transport=wire
-    )
-    client = NotebookClient(
-        notebook,
-        km=kernel,
-        timeout=SECONDS,
-        record_timing=False,
-        resources={"metadata": {"path": str(folder)}},
-    )
-    client.execute(env=env, cleanup_kc=True)
+    with tempfile.TemporaryDirectory() as wires:  # sockets in a folder, with a short path: no port is opened
+        kernel = AsyncKernelManager(
+            kernel_name="python3",
+            kernel_spec_manager=KernelSpecManager(kernel_dirs=[]),
+            transport="ipc" if os.name == "posix" else "tcp",
+            connection_file=f"{wires}/kernel.json",
+        )
+        client = NotebookClient(
+            notebook,
+            km=kernel,
+            timeout=SECONDS,
+            startup_timeout=SECONDS,
+            record_timing=False,
+            resources={"metadata": {"path": str(folder)}},
+        )
+        client.execute(env=env, cleanup_kc=True)
     return text_of(notebook, path.stem)
 
 

@@ -441,6 +441,26 @@ def test_a_second_writer_waits_or_works_on_a_copy(
     assert len(said) == 1
 
 
+def test_a_first_index_elsewhere_is_not_disturbed(
+    tmp_path: Path, expected: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While another process makes the first index: ours is in memory and writes nothing; later it is on disk."""
+    monkeypatch.setattr("memory_fs.keeper._LONG_PATIENCE", 0.05)
+    folder, said = tmp_path / "index", list[str]()
+    index = Index(folder, said.append)
+    with locked(folder / "lock", 0):
+        for count in (4, 9, 12):
+            index.sync(dict(list(digests().items())[:count]), load)
+            assert index.count("archival") == count
+        assert answers(index) == expected
+        assert [path.name for path in folder.iterdir()] == ["lock"]
+        assert len(said) == 1
+    index.sync(dict(list(digests().items())[:4]), load)
+    assert answers(index) == expected
+    assert Index(folder, said.append).count("archival") == 12
+    assert len(said) == 2
+
+
 def test_writers_in_many_threads_and_processes_agree(tmp_path: Path) -> None:
     """Everyone indexes at once; everyone is right, and the index is whole afterwards."""
     folder, said, found = tmp_path / "index", list[str](), list[int]()

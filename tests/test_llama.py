@@ -434,6 +434,7 @@ def real(default_model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 QUESTION = "Name the capital of Portugal in one word."
+LONG_SYSTEM = "You answer briefly, in plain words, and you never guess. " * 6
 
 
 @pytest.mark.model
@@ -441,7 +442,7 @@ def test_the_default_model_answers_from_a_reused_cache_as_from_a_fresh_one(
     real: LlamaModel, default_model_path: Path
 ) -> None:
     """Greedy text is the same from a warm cache, in the other slot, and after a restart with a checkpoint."""
-    turns = chat(QUESTION)
+    turns = chat(QUESTION, system=LONG_SYSTEM)
     cold = real.complete(turns, max_tokens=12)
     warm = real.complete(turns, max_tokens=12)
     other = real.complete(turns, max_tokens=12, slot=1)

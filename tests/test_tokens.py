@@ -90,9 +90,9 @@ def test_a_marker_that_a_tokenizer_sees_in_plain_text_is_broken_apart(tiny: Toke
 
 
 def test_many_markers_in_one_text_are_broken_apart(tiny: TokenCounter) -> None:
-    """A message of 100,000 characters that is nothing but markers stays text."""
+    """A long message that is nothing but markers stays text."""
     thinking = Encoder(tiny.vocab, next(family for family in FAMILIES if family.name == "qwen3"))
-    text = "<think></think><|im_end|>" * 4_000
+    text = "<think></think><|im_end|>" * 1_000
     ids = thinking.content(text)
     assert not thinking.reserved.intersection(ids)
     assert decoded(tiny, ids) == text.encode()

@@ -20,6 +20,14 @@ from rich.table import Table
 from memory_fs.llm import Turn
 from memory_fs.llm.llama import LlamaModel
 
+LINES = (
+    "Maren Tolvik, a carpenter in Bergen, born in the north in 1984.",
+    "Sails a small blue boat called Petrel on Sundays, with her brother Jon.",
+    "Keeps two goats behind the workshop and sells their cheese in May.",
+    "Is learning the fiddle from an old neighbour, one evening a week.",
+)
+"""The lines of the block that the call may replace."""
+
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -30,7 +38,7 @@ SCHEMA: dict[str, Any] = {
             "type": "object",
             "properties": {
                 "label": {"enum": ["human", "persona"]},
-                "old_content": {"type": "string"},
+                "old_content": {"enum": list(LINES)},
                 "new_content": {"type": "string"},
                 "request_heartbeat": {"type": "boolean"},
             },
@@ -41,7 +49,7 @@ SCHEMA: dict[str, Any] = {
     "required": ["known", "missing", "function", "arguments"],
     "additionalProperties": False,
 }
-"""The call: a thought in two fields and a replacement in a block."""
+"""A call as the loop asks for it: a thought in two fields, and the replacement of one of the block's lines."""
 
 TIGHT = {"x-guidance": {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}}
 
@@ -49,18 +57,18 @@ TURNS = (
     Turn(
         "system",
         (
-            "You keep a memory about the user in blocks. Reply with one function call as JSON on one line.\n"
-            "known: what memory already says about it. missing: what is new or has changed.\n"
-            "core_memory_replace(label, old_content, new_content) puts new_content where old_content stands.\n\n"
-            "Block human:\nName: Maren Tolvik. Works as a carpenter in Bergen.\n"
-            "Sails a small blue boat called Petrel on Sundays, together with her brother Jon.\n",
+            "You keep a memory about the user. Reply with one function call as JSON on one line.\n"
+            "known: what memory says about it, in a few words. missing: what has changed, in a few words.\n"
+            "core_memory_replace(label, old_content, new_content, request_heartbeat) puts new_content in the place of "
+            "the line old_content.\n\nBlock human:\n",
+            "\n".join(LINES),
         ),
     ),
     Turn(
         "user",
         (
-            "We sold Petrel last week! Jon and I now row a long green canoe called Kittiwake "
-            "every Saturday morning, from the old harbour to the lighthouse and back. Please remember that.",
+            "We sold Petrel last week! Jon and I now row a long green canoe called Kittiwake every Saturday morning, "
+            "from the old harbour to the lighthouse and back.",
         ),
     ),
 )
@@ -68,12 +76,12 @@ TURNS = (
 Way = Callable[[], tuple[str, int]]
 
 
-def run(model_path: Path, tokens: int = 120, repeat: int = 3) -> dict[str, Any]:
+def run(model_path: Path, tokens: int = 160, repeat: int = 3) -> dict[str, Any]:
     """Measure the three ways.
 
     Args:
         model_path: a GGUF file.
-        tokens: the longest reply of each way, tokens; the call itself takes about 120.
+        tokens: the longest reply of each way, tokens; the call takes about 120.
         repeat: how often each way is timed; the medians are reported.
 
     Returns:

@@ -65,7 +65,7 @@ def parse_block(text: str, label: str, path: str | None = None) -> Block:
     limit = _typed(found, "limit", int, DEFAULT_LIMIT, path)
     if limit < 1:
         raise FormatError("`limit` must be 1 or more", path=path, line=found.lines["limit"])
-    value = _value(found, text.removeprefix(BOM), path)
+    value = text_of(found, "value", text.removeprefix(BOM), path)
     if len(value) > limit:
         warnings.append(f"the value has {len(value)} characters, {len(value) - limit} over its limit of {limit}")
     return Block(
@@ -91,11 +91,22 @@ def _typed(found: Mapping, key: str, kind: type[_T], default: _T, path: str | No
     return value
 
 
-def _value(found: Mapping, text: str, path: str | None) -> str:
-    value = found.data.get("value")
+def text_of(found: Mapping, key: str, text: str, path: str | None = None) -> str:
+    """The text that a key holds, as the person typed it; '' where there is none.
+
+    Args:
+        found: what was read from `text`.
+        key: of the mapping.
+        text: the document, without a byte order mark.
+        path: named in errors.
+
+    Raises:
+        FormatError: the key holds a list or a mapping.
+    """
+    value = found.data.get(key)
     if isinstance(value, (dict, list)):
-        raise FormatError("`value` must be text (start it with `|`)", path=path, line=found.lines["value"])
-    place = found.places.get("value")
+        raise FormatError(f"`{key}` must be text (start it with `|`)", path=path, line=found.lines[key])
+    place = found.places.get(key)
     if place is None or value is None:
         return ""
     if not isinstance(value, str):  # `value: 42`, `value: yes`: the person's own characters
@@ -123,7 +134,7 @@ def replace_value(text: str, value: str, path: str | None = None) -> str:
     for rendered in _candidates(body, found, value, newline):
         try:
             again = load_mapping(rendered, path)
-            if _value(again, rendered, path) == value and _others(again) == _others(found):
+            if text_of(again, "value", rendered, path) == value and _others(again) == _others(found):
                 return bom + rendered
         except FormatError:
             continue

@@ -8,7 +8,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from memory_fs.errors import FormatError
-from memory_fs.formats.block import BOM, replace_value
+from memory_fs.formats.block import BOM, replace_value, text_of
 from memory_fs.formats.strict_yaml import Mapping, load_mapping, scalar
 
 DEFAULT_MODEL = "qwen2.5-coder-1.5b-instruct"
@@ -139,7 +139,8 @@ def parse_queue(text: str, path: str | None = None) -> QueueState:
     Raises:
         FormatError: broken YAML or a key of the wrong type.
     """
-    found = load_mapping(text.removeprefix(BOM), path)
+    text = text.removeprefix(BOM)
+    found = load_mapping(text, path)
     messages = found.data.get("messages") or []
     if not isinstance(messages, list):
         raise FormatError("`messages` must be a list", path=path, line=found.lines["messages"])
@@ -148,9 +149,8 @@ def parse_queue(text: str, path: str | None = None) -> QueueState:
         numbers[key] = found.data.get(key) or 0
         if type(numbers[key]) is not int or numbers[key] < 0:
             raise FormatError(f"`{key}` must be a whole number", path=path, line=found.lines[key])
-    summary = found.data.get("summary") or ""
     return QueueState(
-        summary=str(summary).removesuffix("\n"),
+        summary=text_of(found, "summary", text, path),
         messages=tuple(str(item) for item in messages),
         alerted=found.data.get("alerted") is True,
         **numbers,
