@@ -215,11 +215,10 @@ class Disk:
                 if known is None:
                     continue
             found[path] = known[2]
-            if now - known[1] > RACY_NS:
-                seen[path] = known
-        for path in self._below_troubles():
-            seen[path] = before[path]
-            found[path] = before[path][2]
+            young = now - known[1] <= RACY_NS
+            seen[path] = (known[0], -1, known[2]) if young else known
+        for path in filter(self.is_unknown, before if self.troubles else ()):
+            seen[path], found[path] = before[path], before[path][2]
         self._seen = seen
         return found
 
@@ -258,9 +257,9 @@ class Disk:
                 self._list(f"{prefix}{name}/", deep, found)
         return found
 
-    def _below_troubles(self) -> list[str]:
-        folders = tuple(path for path in self.troubles if path.endswith("/"))
-        return [path for path in self._seen if path.startswith(folders)] if folders else []
+    def is_unknown(self, path: str) -> bool:
+        """Whether the last scan could not tell if a file is there: it, or a folder above it, could not be read."""
+        return path.startswith(tuple(self.troubles))
 
     def load_seen(self) -> None:
         """Take up the last scan of an earlier program."""

@@ -246,14 +246,14 @@ def _known(lines: Sequence[str] | None, outdated: str) -> str:
 
 
 def _missing(function: str, lines: Sequence[str] | None) -> str:
-    """The second field of the thought."""
+    """The second field of the thought. Its key stands apart: a longer text that begins alike would hide the others."""
     if function == "send_message":
-        text = '"nothing"'
+        text = json.dumps('"nothing"')
     elif lines is None or function not in _SAVING:
-        return '", \\"missing\\": " SOMETHING'
+        text = "SOMETHING"
     else:
-        text = f'"{_SAVING[function]}"'
-    return json.dumps(f', "missing": {text}')
+        text = json.dumps(f'"{_SAVING[function]}"')
+    return json.dumps(', "missing": ') + " " + text
 
 
 def _tight(

@@ -16,6 +16,7 @@ It does not know how files are found, hashed or parsed; a caller who wants fresh
 
 from __future__ import annotations
 
+import json
 import sys
 import unicodedata
 from array import array
@@ -28,6 +29,7 @@ import whoosh
 from whoosh import columns, fields, formats
 from whoosh.codec.whoosh3 import W3Codec
 from whoosh.filedb.filestore import RamStorage
+from whoosh.filedb.structfile import BufferFile
 from whoosh.index import FileIndex
 from whoosh.query.positional import Phrase
 
@@ -72,27 +74,49 @@ class _Codec(W3Codec):
 
 
 class _Storage(RamStorage):
-    """Whoosh's files: in memory, and what outlives a commit also in a sealed folder, written at the commit."""
+    """Whoosh's files: in memory, and what outlives a commit also in a sealed folder, written at the commit.
+
+    On disk are the tables of contents and one file for each segment, which holds all of the segment's files.
+    """
 
     def __init__(self, disk: SealedFolder | None) -> None:
         super().__init__()
         self.disk = disk
+        self._on_disk: set[str] = set()  # files that were read or written
+
+    def _fetch(self, name: str) -> None:
+        stored = name if name.endswith(".toc") else f"{name.partition('.')[0]}.seg"
+        if self.disk and name not in self.files and stored not in self._on_disk:
+            data = self.disk.read(stored)
+            self.files.update({name: data} if name == stored else _unbundle(data))
+            self._on_disk.add(stored)
 
     def list(self) -> list[str]:
         kept = self.disk.names() if self.disk else []
         return [*self.files, *(name for name in kept if name.endswith((".seg", ".toc")) and name not in self.files)]
 
     def open_file(self, name: str, **kwargs: Any) -> Any:
-        if name not in self.files and self.disk:
-            self.files[name] = self.disk.read(name)
-        return super().open_file(name, **kwargs)
+        self._fetch(name)
+        return BufferFile(self.files[name], name=name, **kwargs)  # bytes are shared, a view of them would be copied
+
+    def file_exists(self, name: str) -> bool:
+        self._fetch(name)
+        return name in self.files
+
+    def file_length(self, name: str) -> int:
+        self._fetch(name)
+        return len(self.files[name])
 
     def rename_file(self, name: str, newname: str, safe: bool = False) -> None:
         super().rename_file(name, newname, safe)  # only a table of contents is renamed: that is the commit
         if self.disk:
-            there = set(self.disk.names())
-            for file in [*(file for file in self.files if file.endswith(".seg") and file not in there), newname]:
-                self.disk.write(file, self.files[file])
+            parts = [file for file in self.files if not file.endswith(".toc")]
+            for segment in {file.partition(".")[0] for file in parts}:
+                if f"{segment}.seg" not in self._on_disk:
+                    own = {file: self.files[file] for file in parts if file.startswith(f"{segment}.")}
+                    self.disk.write(f"{segment}.seg", _bundle(own))
+                    self._on_disk.add(f"{segment}.seg")
+            self.disk.write(newname, self.files[newname])
 
     def delete_file(self, name: str) -> None:
         self.files.pop(name, None)
@@ -103,13 +127,27 @@ class _Storage(RamStorage):
         return RamStorage()
 
 
+def _bundle(files: Mapping[str, bytes]) -> bytes:
+    """Several files as one: their names and lengths in a line, then their contents."""
+    return b"\n".join(
+        [json.dumps({name: len(data) for name, data in files.items()}).encode(), b"".join(files.values())]
+    )
+
+
+def _unbundle(data: bytes) -> dict[str, bytes]:
+    head = data.index(b"\n")
+    lengths = json.loads(data[:head])
+    starts = accumulate(lengths.values(), initial=head + 1)
+    return {name: data[start : start + length] for (name, length), start in zip(lengths.items(), starts, strict=False)}
+
+
 _SCHEMA = fields.Schema(
     archival=_Words(),
     recall=_Words(),
     date=fields.COLUMN(columns.NumericColumn("q")),
     size=fields.COLUMN(columns.NumericColumn("I")),
-    order=fields.COLUMN(columns.VarBytesColumn(allow_offsets=False)),
-    packed=fields.COLUMN(columns.VarBytesColumn(allow_offsets=False)),
+    order=fields.COLUMN(columns.VarBytesColumn(write_offsets_cutoff=0)),
+    packed=fields.COLUMN(columns.VarBytesColumn(write_offsets_cutoff=0)),
 )
 
 
@@ -193,7 +231,7 @@ class _Shelf:
 
     def commit(self, change: Change, documents: Documents) -> None:
         """Replace what changed, in one generation: all deletions first, as Whoosh needs it."""
-        writer = self.whoosh.writer(limitmb=256, codec=_Codec(compression=0))
+        writer = self.whoosh.writer(limitmb=256, codec=_Codec(compression=0), compound=False)
         fresh: list[tuple[str, Document]] = []
         for path, entry in change.items():
             before, after = self.manifest.records.get(path, {}), entry.records if entry else {}

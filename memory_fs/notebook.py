@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from memory_fs.show import bar, inert
-from memory_fs.view import Bar, Fold, Line, Part, Text, View
+from memory_fs.view import Bar, Fold, Line, Part, Text, View, shortened
 
 if TYPE_CHECKING:
     from memory_fs.agent import Agent
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from memory_fs.steps import Step
 
 NEWEST = 5  # changes that the agent's picture shows
+HIT_CHARS = 2000  # of each hit on a page, characters
 
 
 def change(shown: Change) -> View:
@@ -51,7 +52,7 @@ def page(shown: Page) -> View:
     ]
     for hit in shown.hits:
         cited = (f"[{hit.id}]", f"{hit.date:%Y-%m-%d}", hit.source, hit.path, " ".join(f"#{tag}" for tag in hit.tags))
-        parts += [Line("", ", ".join(part for part in cited if part)), Text(hit.text)]
+        parts += [Line("", ", ".join(part for part in cited if part)), Text(shortened(hit.text, HIT_CHARS))]
     return View(tuple(parts))
 
 
@@ -101,7 +102,7 @@ def step(shown: Step) -> View:
 def _pass(kind: str, seen: Prompt, done: Completion) -> Fold:
     took = f", {done.seconds:.1f} s" if done.seconds else ""
     tokens = f"{done.prompt_tokens} prompt tokens, {done.reused_tokens} of them reused, {done.generated_tokens} written"
-    return Fold(f"model pass `{kind}`: {tokens}{took}", (*_regions(seen), Line("it wrote"), Text(done.text)))
+    return Fold(f"model pass: {kind}, {tokens}{took}", (*_regions(seen), Line("it wrote"), Text(done.text)))
 
 
 def _json(value: object) -> str:

@@ -231,8 +231,14 @@ class Vault:
         return self._scan()[1]
 
     def files(self) -> dict[str, str]:
-        """path -> blob id of every memory file now on disk; hand edits are in history when this returns."""
-        return self._scan()[0]
+        """path -> blob id of every memory file now on disk.
+
+        Hand edits are in history when this returns; only where that cannot be written they have to wait.
+        """
+        try:
+            return self._scan()[0]
+        except VaultError:
+            return self.disk.scan(self.history.digest)
 
     def _scan(self) -> tuple[dict[str, str], Change | None]:
         """Look at every file. Looking needs no lock; it is taken only when something was edited."""
@@ -253,7 +259,8 @@ class Vault:
             self._known, self._known_rev = self.history.tree(), head or ""
         known = self._known
         changed = [path for path, blob in found.items() if known.get(path) != blob]
-        return sorted(changed + [path for path in known if path not in found])
+        gone = [path for path in known if path not in found and not self.disk.is_unknown(path)]
+        return sorted(changed + gone)
 
     def _adopt(self, on_disk: Mapping[str, bytes | None]) -> Change | None:
         """Commit those of these files that differ from history as edits of the person."""

@@ -17,12 +17,13 @@ from itertools import pairwise
 from memory_fs.events import clean
 from memory_fs.show import bar, inert
 
+LONGEST = 20_000  # of one text, characters: a notebook keeps what it has shown
 # MathJax leaves these classes alone: a `$` in a note is no formula, and a formula can hold a link.
 _ROOT = '<div class="memory-fs tex2jax_ignore mathjax_ignore" style="line-height:1.4">'
 _FRAME = "border:1px solid var(--jp-border-color1, currentColor)"
 _PRE = "white-space:pre-wrap;overflow-wrap:anywhere;margin:.2em 0;padding:.3em .6em"
 _TINTS = {"+": "background:rgba(46,160,67,.22)", "-": "background:rgba(248,81,73,.22)", "@": "opacity:.65"}
-_COLOURS = ("brand", "success", "warn", "info", "error")
+_COLOURS = ("brand-color1", "success-color1", "warn-color1", "info-color1", "ui-font-color3")
 
 
 @dataclass(frozen=True)
@@ -54,12 +55,13 @@ class Text:
 
     def html(self) -> str:
         """As it stands, line by line."""
-        shown = _coloured(self.text) if self.diff else _safe(self.text)
+        text = shortened(self.text, LONGEST)
+        shown = _coloured(text) if self.diff else _safe(text)
         return f'<pre style="{_PRE};{_FRAME}">{shown}</pre>\n'
 
     def markdown(self) -> str:
         """As a fenced block."""
-        text = _inert(self.text).removesuffix("\n")
+        text = _inert(shortened(self.text, LONGEST)).removesuffix("\n")
         fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
         return f"{fence}{'diff' if self.diff else 'text'}\n{text}\n{fence}"
 
@@ -77,25 +79,29 @@ class Bar:
     @property
     def said(self) -> str:
         """The bar in words."""
-        return f"{sum(amount for _, amount in self.parts)} of {self.whole} {self.unit}"
+        used = sum(amount for _, amount in self.parts)
+        shares = used == self.whole and len(self.parts) > 1
+        return f"{used} {self.unit}" if shares else f"{used} of {self.whole} {self.unit}"
 
     def html(self) -> str:
         """As coloured pieces in a frame; the words stand beside it, so no colour has to be seen."""
-        pieces, left = "", 100.0
+        pieces, legend, left = "", "", 100.0
         for number, (name, amount) in enumerate(self.parts):
             width = max(0.0, min(left, 100 * amount / max(self.whole, 1)))
             left -= width
-            colour = f"var(--jp-{_COLOURS[number % len(_COLOURS)]}-color1, currentColor)"
-            title = escape(f"{name}: {amount} {self.unit}")
-            style = f"width:{width:.1f}%;background:{colour};opacity:{0.9 - 0.12 * (number % 5):.2f}"
-            pieces += f'<div title="{title}" style="{style}"></div>'
+            colour = f"var(--jp-{_COLOURS[number % len(_COLOURS)]}, currentColor)"
+            pieces += (
+                f'<div title="{escape(f"{name}: {amount} {self.unit}")}" '
+                f'style="width:{width:.1f}%;background:{colour};opacity:.8"></div>'
+            )
+            swatch = f"border-left:.8em solid {colour};padding-left:.3em;margin-right:1em"
+            legend += f'<span style="{swatch}">{_safe(name)} {amount}</span>\n'
         frame = f"display:flex;height:.8em;max-width:44em;{_FRAME}"
-        said = escape(f"{self.name}: {self.said}")
-        legend = ", ".join(f"{name} {amount}" for name, amount in self.parts) if len(self.parts) > 1 else ""
+        label = escape(f"{self.name}: {self.said}")
         return (
             f"<div>{_safe(self.name)} {self.said}</div>\n"
-            f'<div role="img" aria-label="{said}" style="{frame}">{pieces}</div>\n{self._ruler()}'
-            + (f"<div>{_safe(legend)}</div>\n" if legend else "")
+            f'<div role="img" aria-label="{label}" style="{frame}">{pieces}</div>\n{self._ruler()}'
+            + (f"<div>{legend}</div>\n" if len(self.parts) > 1 else "")
         )
 
     def _ruler(self) -> str:
@@ -150,6 +156,11 @@ class View:
         return "\n\n".join(part.markdown() for part in self.parts) + "\n"
 
     _repr_html_, _repr_markdown_ = html, markdown
+
+
+def shortened(text: str, most: int) -> str:
+    """A text of at most so many characters, and how many there are in all."""
+    return text if len(text) <= most else f"{text[:most]}\n... ({len(text)} characters in all)"
 
 
 def _inert(text: str) -> str:

@@ -181,31 +181,29 @@ class Terminal:
     """What a terminal shows, byte for byte, and a keyboard."""
 
     def __init__(self, handle: int) -> None:
-        self.shown = b""
         self._handle = handle
+        self._unread = b""
 
     def type(self, text: str) -> None:
         """Press keys."""
         os.write(self._handle, text.encode())
 
     def until(self, text: str, seconds: float = 300) -> str:
-        """Read until a text is shown; returns all that was shown since the last call."""
-        wanted, found = text.encode(), b""
-        while wanted not in found:
+        """What is shown from the last call on until a text is shown, that text included."""
+        wanted = text.encode()
+        while wanted not in self._unread:
             ready, _, _ = select.select([self._handle], [], [], seconds)
-            assert ready, f"{text!r} was never shown, but: {found!r}"
-            found += self._read() or b"\0(the program has ended)"
-            assert wanted in found or not found.endswith(b"ended)"), found
-        self.shown += found
-        return found.decode()
+            piece = self._read() if ready else b""
+            assert piece, f"{text!r} was never shown, but: {self._unread!r}"
+            self._unread += piece
+        found, _, self._unread = self._unread.partition(wanted)
+        return (found + wanted).decode()
 
     def rest(self) -> str:
         """All that is shown until the program ends."""
-        found = b""
         while piece := self._read():
-            found += piece
-        self.shown += found
-        return found.decode()
+            self._unread += piece
+        return self._unread.decode()
 
     def _read(self) -> bytes:
         try:

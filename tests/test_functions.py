@@ -59,7 +59,7 @@ def odd(x: dict[str, str]) -> str:
     return ""
 
 
-def silent(x: int) -> str:
+def silent(x: int) -> str:  # noqa: D103 (that is what is wrong with it)
     return ""
 
 
@@ -221,7 +221,7 @@ def test_verdicts_on_lines_bind_the_call() -> None:
     assert accepts(source, judged(true, "saving a new fact", "core_memory_append", **new))
     for line in lines:
         one = {**true, line: "no longer true"}
-        swap = {"label": "human", "old_content": line, "new_content": "x"}
+        swap = {"label": "human", "old_content": line, "new_content": "Has a cat."}
         assert accepts(source, judged(one, "correcting a line", "core_memory_replace", **swap))
         assert not accepts(source, judged(one, "saving a new fact", "core_memory_append", **new))
         assert not accepts(source, judged(true, "correcting a line", "core_memory_replace", **swap))

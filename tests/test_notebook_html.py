@@ -138,6 +138,13 @@ def test_no_text_becomes_markup_in_markdown(talk: tuple[Agent, list[Step]]) -> N
     assert EVIL in "".join(token.content for token in MarkdownIt().parse(show(talk[0].core.block("human")).markdown))
 
 
+def test_no_text_ends_its_fence() -> None:
+    """A text with fences of its own stays inside the one that holds it."""
+    text = "a\n```\n# title\n````\n[go](https://example.org)"
+    tokens = MarkdownIt("commonmark").parse(show(View((Text(text), Text(text, diff=True)))).markdown)
+    assert [(token.type, token.content) for token in tokens] == [("fence", text + "\n")] * 2
+
+
 def test_control_characters_are_pictures() -> None:
     """Escapes, text that runs backwards and lone surrogates neither act nor break the output."""
     shown = show(View((Text("a\x1b[31mb\u202ec\ud800"), Line("\x07", "d\x00"))))
@@ -214,6 +221,16 @@ def test_a_page_cites_each_hit(make_agent: MakeAgent) -> None:
     assert "nothing found for" in show(agent.archival.search("zebra")).tree.text
 
 
+def test_a_long_text_is_cut_and_says_how_long_it_is(make_agent: MakeAgent) -> None:
+    """A notebook keeps what it shows, so a huge note does not go into it whole."""
+    agent = make_agent()
+    agent.call("archival_memory_insert", {"content": "sleep " * 20_000})
+    for thing in (agent.archival.search("sleep"), changes_of(agent.vault)[0]):
+        shown = show(thing)
+        assert len(shown.html) < 25_000 and len(shown.markdown) < 25_000
+        assert re.search(r"\.\.\. \(12\d{4} characters in all\)", shown.tree.text)
+
+
 def test_a_step_shows_call_thought_result_diff_and_what_the_model_saw(make_agent: MakeAgent) -> None:
     """All that a step holds can be read in one place; the prompts are folded away."""
     thought = {"known": "Nothing yet.", "missing": "saving a fact"}
@@ -261,7 +278,7 @@ def test_a_prompt_shows_its_regions_in_order(talk: tuple[Agent, list[Step]]) -> 
     found = re.findall(r"<summary>(.*?)</summary>", shown.html)
     assert found == [f"{region.name}, {len(region.text)} characters" for region in regions]
     assert all(region.text.replace("\r", "") in shown.tree.text for region in regions)
-    assert f"{sum(len(region.text) for region in regions)} characters" in shown.tree.text
+    assert f"prompt {sum(len(region.text) for region in regions)} characters" in shown.tree.text
 
 
 def test_the_window_adds_up_and_marks_alert_and_flush(make_agent: MakeAgent) -> None:

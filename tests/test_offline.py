@@ -34,8 +34,11 @@ with Agent(vault, ScriptedModel(replies)) as agent:
     list(agent.run("Hello there."))
     undo(vault, ("tester", "t@example.invalid"))
     agent.search.sync()
-    links = [os.readlink(f"/proc/self/fd/{n}") for n in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{n}")] if os.path.isdir("/proc/self/fd") else []
-    assert not [link for link in links if link.startswith("socket:")], links
+    for handle in os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else []:
+        try:  # what native code opens passes no audit hook
+            assert not os.readlink(f"/proc/self/fd/{handle}").startswith("socket:")
+        except FileNotFoundError:
+            pass
 {extra}
 print("offline")
 """

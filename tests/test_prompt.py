@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from conftest import HELLO, MakeAgent, block, prompts_of, queued, say
 
 from memory_fs.agent import Agent
+from memory_fs.events import Message
+from memory_fs.formats.settings import QueueState
 from memory_fs.prompt import visible
 from memory_fs.testing import ScriptedModel, call, counting_ids, fixed_clock, make_vault
 from memory_fs.vault import Vault
@@ -28,7 +31,7 @@ def conversation(folder: Path) -> Agent:
 
 
 def test_same_files_and_clock_give_the_same_prompts(tmp_path: Path) -> None:
-    """Two vaults that saw the same, with the same clock and ids, give the same prompts byte for byte, to the last file."""
+    """Two vaults that saw the same, with the same clock and ids, give the same prompts, byte for byte."""
     first, second = conversation(tmp_path / "a"), conversation(tmp_path / "elsewhere/b")
     assert first.model.prompts == second.model.prompts and first.model.grammars == second.model.grammars  # type: ignore[attr-defined]
     assert first.prompt() == second.prompt()
@@ -97,11 +100,15 @@ def test_markup_in_content_changes_nothing_in_the_structure(make_agent: MakeAgen
             ],
             files=block("human", content),
         )
-        agent.send(f"Look: {content}")
+        earlier = Message("old1", agent.vault.now(), "user", content)
+        agent.vault.transact(lambda t, m=earlier: agent.queue.push(t, QueueState(), [m]), "Say")  # type: ignore[misc]  # noqa: B023
+        agent.send(HELLO)
         prompt = agent.prompt()
         shapes.append([(turn.role, len(turn.parts)) for turn in prompt.turns])
-        assert prompt.text.count(content.splitlines()[0]) >= 4
-        assert [message.role for message in queued(agent)] == ["user", "call", "result", "call", "result", "assistant"]
+        assert prompt.text.count(content) >= 2  # in the block and in the message, as it is
+        assert prompt.text.count(json.dumps(content)) >= 3  # in the calls and in the answer, as JSON
+        roles = [message.role for message in queued(agent)]
+        assert roles == ["user", "user", "call", "result", "call", "result", "assistant"]
     assert shapes[0] == shapes[1]
 
 

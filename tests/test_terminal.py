@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -126,37 +127,42 @@ def test_diff_has_colours_in_a_terminal(shell: Shell) -> None:
 
 def test_chat_in_a_terminal(shell: Shell) -> None:
     """Prompt, answer, diff, commands, Ctrl-C at the prompt; the lines are remembered for the next chat."""
-    hostile = word("Hello \u001b[31mChad.")
-    with shell.terminal("-c", CHAT, str(shell.vault), SAVE, hostile) as screen:
-        assert "/help lists the commands" in screen.until("> ")
+    with shell.terminal("-c", CHAT, str(shell.vault), SAVE, word("Hello \x1b[35mChad.")) as screen:
+        assert "/help lists the commands" in screen.until("\n> ")
         screen.type("My name is Chad.\n")
-        shown = screen.until("Name: Chad.")
+        shown = screen.until("\n> ")
         assert "core_memory_append: human saved" in shown
-        assert "Hello ␛[31mChad." in shown + screen.until("> ")
+        assert "Hello ␛[35mChad." in shown
+        assert "\x1b[35m" not in shown
+        assert "\x1b[32m+  Name: Chad." in shown
         screen.type("\x03")
-        assert "(type /quit to end)" in screen.until("> ")
+        assert "(type /quit to end)" in screen.until("\n> ")
         screen.type("/memory\n")
-        screen.until("(11/2000 characters)")
-        screen.until("> ")
+        assert "(11/2000 characters)" in screen.until("\n> ")
         screen.type("/quit\n")
         screen.rest()
-        assert b"\x1b[31m" not in screen.shown.replace(b"\x1b[31m-", b"")
     assert "My name is Chad." in (shell.vault / ".memory_fs/chat_history").read_text()
 
 
 def test_ctrl_c_stops_an_answer_and_keeps_the_message(shell: Shell) -> None:
     """While the model thinks, Ctrl-C ends the turn; the message stays, no half call is stored, the next turn works."""
     with shell.terminal("-c", CHAT, str(shell.vault), "WAIT", HELLO, word("Here I am.")) as screen:
-        screen.until("> ")
-        screen.type("Think hard about it.\n")
+        screen.until("\n> ")
+        screen.type("Rain again.\n")
         screen.until("thinking")
+        until_kept(shell)
         screen.type("\x03")
-        assert "(stopped; your message is kept)" in screen.until("> ")
-        screen.type("Are you there?\n")
-        screen.until("Here I am.")
-        screen.until("> ")
+        assert "(stopped; your message is kept)" in screen.until("\n> ")
+        screen.type("Hello there.\n")
+        assert "Here I am." in screen.until("\n> ")
         screen.type("\x04")
         screen.rest()
-    found = shell.here("search", "recall", "think there", "--json").json
-    assert sorted(hit["text"] for hit in found["hits"]) == ["Are you there?", "Think hard about it."]
+    found = shell.here("search", "recall", "rain hello", "--json").json
+    assert sorted(hit["text"] for hit in found["hits"]) == ["Hello there.", "Rain again."]
     assert shell.here("status", "--json").json["messages"] == 3
+
+
+def until_kept(shell: Shell) -> None:
+    """Wait until the message is in recall: the model is at work now."""
+    while not any("Rain again." in data.decode() for path, data in shell.files().items() if path.startswith("recall")):
+        time.sleep(0.05)
