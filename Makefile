@@ -18,6 +18,7 @@ FAILED := { echo "The installation failed: see above. It needs a C and C++ compi
             "(Debian: apt install build-essential)."; exit 1; }
 
 .DEFAULT_GOAL := help
+.NOTPARALLEL:
 .PHONY: help chat test check unit lab model clean
 
 help:  ## this list
@@ -58,19 +59,19 @@ $(BIN)/python:
 	@"$(PYTHON)" -c "$(FIT)" || { echo "memory_fs needs Python 3.11 or newer; $(PYTHON) is" \
 	  "$$("$(PYTHON)" --version 2>&1). Name another: make $(MAKECMDGOALS) PYTHON=/path/to/python3.12"; exit 1; }
 	@echo "== Python environment in $(VENV), with $$("$(PYTHON)" --version)"
-	@"$(PYTHON)" -m venv $(VENV)
+	@"$(PYTHON)" -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
+
+define install
+	@echo "== Installing $(2); llama.cpp is compiled for this machine: some minutes the first time, then it is kept"
+	@set -o pipefail; $(PIP) -e '.$(1)' </dev/null | $(PLAIN) || $(FAILED)
+	@touch $(VENV)/.base $@
+endef
 
 $(VENV)/.base: pyproject.toml | $(BIN)/python
-	@echo "== Installing memory_fs (llama.cpp is compiled for this machine: some minutes the first time, then it is kept)"
-	@set -o pipefail; $(PIP) -e . </dev/null | $(PLAIN) || $(FAILED)
-	@touch $@
+	$(call install,,memory_fs)
 
-$(VENV)/.dev: $(VENV)/.base
-	@echo "== Installing what the tests need"
-	@set -o pipefail; $(PIP) -e '.[dev]' </dev/null | $(PLAIN) || $(FAILED)
-	@touch $@
+$(VENV)/.dev: pyproject.toml | $(BIN)/python
+	$(call install,[dev],memory_fs and what its tests need)
 
-$(VENV)/.lab: $(VENV)/.base
-	@echo "== Installing JupyterLab"
-	@set -o pipefail; $(PIP) -e '.[lab]' </dev/null | $(PLAIN) || $(FAILED)
-	@touch $@
+$(VENV)/.lab: pyproject.toml | $(BIN)/python
+	$(call install,[lab],memory_fs and JupyterLab)

@@ -9,8 +9,7 @@ from memory_fs.analysis import tokens
 from memory_fs.errors import FunctionError
 from memory_fs.events import clean
 from memory_fs.formats.note import Note, note_name, render_note
-from memory_fs.index import Page
-from memory_fs.search import Search
+from memory_fs.search import Page, Search
 from memory_fs.vault import Transaction
 
 FULL = 512  # files in one folder; people and git trees like small folders

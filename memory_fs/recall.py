@@ -10,8 +10,7 @@ from datetime import date, timedelta
 from memory_fs.errors import FormatError, FunctionError
 from memory_fs.events import Message
 from memory_fs.formats.day import day_of, day_path, parse_day, render_message
-from memory_fs.index import Page
-from memory_fs.search import SPOKEN, Search
+from memory_fs.search import SPOKEN, Page, Search
 from memory_fs.vault import Transaction
 
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")

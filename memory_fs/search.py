@@ -100,3 +100,6 @@ class Search:
         if self._index is not None:
             self._index.close()
             self._index = None
+
+
+__all__ = ["SPOKEN", "Hit", "Page", "Search"]

@@ -93,7 +93,7 @@ class Done:
     @property
     def complaint(self) -> str:
         """The one line of a command that refused: exit status 2, nothing on stdout, no traceback."""
-        lines = self.err.splitlines()
+        lines = self.told.splitlines()
         assert (self.status, self.out, len(lines)) == (2, "", 1), self
         assert lines[0].startswith("memory-fs: "), self
         return lines[0]

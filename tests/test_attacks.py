@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from conftest import HELLO, MakeAgent, block, edit_by_hand, memory_of, prompts_of, queued, said, say, value_of
+from markdown_it import MarkdownIt
 
 from memory_fs.agent import Agent
 from memory_fs.errors import FormatError
 from memory_fs.events import Message
 from memory_fs.formats.note import Note, parse_note, render_note
-from memory_fs.formats.settings import QueueState
 from memory_fs.llm import Turn
 from memory_fs.llm.chat import FAMILIES, render
 from memory_fs.prompt import ANSWER, SUMMARY
@@ -36,7 +35,7 @@ _CALL = re.compile(r'\{[^{}]*"function": "[^"]*"[^{}]*(?:\{[^{}]*\})?[^{}]*\}')
 
 
 class Obedient(ScriptedModel):
-    """A model that searches for what it was told to, then obeys: it makes every call that it reads, one after the other."""
+    """A model that searches as it was told, then obeys: it makes every call that it reads, one after the other."""
 
     def __init__(self, *searches: str, window: int = 8192) -> None:
         super().__init__(iter(lambda: self._obey, None), window=window)
@@ -197,7 +196,7 @@ def test_markup_round_trips_byte_for_byte(make_agent: MakeAgent, text: str) -> N
     assert value_of(agent.vault) == text
     (path,) = (path for path in memory_of(agent.vault) if path.startswith("archival/"))
     assert parse_note(agent.vault.read(path) or "", path).text == text
-    assert said(agent)[-1] == ("assistant", text.strip())
+    assert said(agent)[-1][1].strip() == text.strip()
 
 
 def test_closing_think_tag_hides_nothing(attacked: Callable[..., Agent]) -> None:
@@ -217,13 +216,8 @@ def test_hidden_characters_stay_in_the_file_and_out_of_the_prompt(attacked: Call
     agent = attacked(HIDDEN, obedient=False)
     assert "plain text 👩‍👩‍👧." in shown(agent)
     assert not set(shown(agent)) & set("\u200b\u202e\u2066\ufeff" + SECRET)
-    kept = [data for path, data in everything(agent).items() if HIDDEN.encode() in data or "\\u202e" in data.decode()]
-    assert kept
-
-
-def everything(agent: Agent) -> dict[str, bytes]:
-    """Every file of the vault but for the machinery."""
-    return {**memory_of(agent.vault), **{p.name: p.read_bytes() for p in (agent.vault.root / "recall").rglob("*.md")}}
+    found = [hit.text for kind in ("archival", "recall") for hit in agent.search.search(kind, "zebra").hits]
+    assert f"zebra {HIDDEN}" in found or value_of(agent.vault) == HIDDEN
 
 
 @pytest.mark.parametrize(
@@ -309,12 +303,11 @@ def test_active_text_is_inert_in_a_notebook(attacked: Callable[..., Agent]) -> N
     """What a notebook renders of steps and prompts holds no element of the text, only its characters."""
     agent = attacked(ACTIVE_TEXT, obedient=False)
     step = next(iter(agent_steps(agent)))
+    assert "&lt;script&gt;alert(1)" in step._repr_html_()
     for shown_object in (agent, agent.prompt(), step):
-        for name in ("_repr_html_", "_repr_markdown_"):
-            text = getattr(shown_object, name, lambda: "")()
-            assert (
-                "<script" not in text and "<img" not in text and "\x1b" not in text and "onerror=alert(2)>" not in text
-            )
+        markdown = MarkdownIt("commonmark", {"html": True}).render(shown_object._repr_markdown_())
+        for html in (shown_object._repr_html_(), markdown):
+            assert "<script" not in html and "<img" not in html and not set(html) & set("\x1b\x07")
 
 
 def agent_steps(agent: Agent) -> list[Any]:

@@ -8,11 +8,13 @@ from functools import cache
 from typing import Annotated, Any
 
 import pytest
+from conftest import MakeAgent, block, say
 from llguidance import LLMatcher, LLTokenizer
 
 from memory_fs.errors import FunctionError
 from memory_fs.functions import Function, FunctionTable, grammar
 from memory_fs.memory_functions import PAPER, default_table
+from memory_fs.prompt import MESSAGE_GRAMMAR
 from memory_fs.testing import call
 
 
@@ -242,6 +244,44 @@ def test_own_function_has_a_grammar_too() -> None:
         ("note", "x" * 21),
     ]:
         assert not accepts(source, call("roll", "", "a number", **{**good, name: value}))
+
+
+MESSAGES = {
+    "a question that memory cannot answer": (
+        "Which paint did we choose for the boat?",
+        call("conversation_search", "Memory says nothing of paint.", "the paint of the boat", query="paint boat"),
+    ),
+    "a new fact": (
+        "I have a dog called Biscuit.",
+        call("core_memory_append", "Name: Chad. -> still true", "saving a new fact", label="human", content="Biscuit."),
+    ),
+    "a fact that makes a line untrue": (
+        "My name is Bo, not Chad.",
+        call("core_memory_replace", "Name: Chad. -> no longer true", "correcting a line", label="human",
+             old_content="Name: Chad.", new_content="Name: Bo."),
+    ),
+    "a greeting": ("Hello there.", '{"known": "", "missing": "nothing", "function": "send_message"}'),
+    "a greeting, and a search": ("Hello there.", call("archival_memory_search", "", "what was noted", query="notes")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", MESSAGES)
+def test_what_a_message_needs_can_be_said(make_agent: MakeAgent, kind: str) -> None:
+    """In each situation the grammar of the first step lets the model make the call that the situation asks for."""
+    message, completion = MESSAGES[kind]
+    agent = make_agent([completion, say("Done.")], files=block("human", "Name: Chad."))
+    step = agent.step(message)
+    assert step.result.ok, step.result.text
+    source = agent.model.grammars[0]  # type: ignore[attr-defined]
+    assert accepts(source, completion)
+    assert not accepts(source, completion.replace("}", ', "x": 1}', 1))
+
+
+@pytest.mark.parametrize("message", ["Hi!", 'He said "no".', "back\\slash", "line\nbreak\ttab", "小林 🐕", "a/b"])
+def test_any_message_can_be_worded(message: str) -> None:
+    """The grammar of the wording pass takes quotes, line breaks, signs and other scripts, and an empty message not."""
+    assert accepts(MESSAGE_GRAMMAR, json.dumps({"message": message}, ensure_ascii=False))
+    assert not accepts(MESSAGE_GRAMMAR, '{"message": ""}')
 
 
 def test_grammar_text_is_the_same_every_time() -> None:

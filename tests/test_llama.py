@@ -16,7 +16,7 @@ from tiny_gguf import SLIDING, tiny_gguf
 
 from memory_fs.errors import ModelError, PromptTooLong
 from memory_fs.llm import Model, Turn
-from memory_fs.llm.kv import KEEP
+from memory_fs.llm.kv import KEEP, Checkpoints
 from memory_fs.llm.llama import LlamaModel, TokenCounter
 
 KINDS = ("llama", "gemma3", "mamba")
@@ -245,7 +245,7 @@ def test_a_seed_makes_sampling_repeatable(files: dict[str, Path]) -> None:
     """With a temperature, the same seed and prompt give the same text whatever came before; another seed, another."""
     turns = chat("hello")
     texts = []
-    for seed, before in ((1, "x"), (1, "y"), (2, "x")):
+    for seed, before in ((-1, "x"), (-1, "y"), (2, "x")):
         with load(files["llama"], seed=seed, temperature=1.5) as model:
             model.complete(chat(before), max_tokens=4)
             texts.append([model.complete(turns, grammar="start: /[a-z]{30}/").text for _ in range(2)])
@@ -309,6 +309,37 @@ def test_a_damaged_checkpoint_is_ignored_and_replaced(files: dict[str, Path], tm
     assert done.reused_tokens == 0
     assert done.text == fresh(path, turns)
     assert [found.read_bytes() for found in tmp_path.iterdir()] == [good]
+
+
+def test_a_state_that_the_engine_refuses_is_dropped(path: Path, tmp_path: Path) -> None:
+    """A checkpoint that is whole but holds no state of this model is deleted, and the text is right."""
+    turns = chat("hello")
+    with load(path, kv_folder=tmp_path) as model:
+        head = model.encoder.encode(turns)[0][: model.encoder.encode(turns)[1]]
+        assert model._checkpoints is not None
+        for state in (b"", b"garbage", bytes(100_000)):
+            model._checkpoints.save(head, state)
+            assert model.complete(turns, max_tokens=30).text == fresh(path, turns)
+            model.complete(chat("x", system="other"), max_tokens=1)
+        assert model.complete(turns, max_tokens=1).reused_tokens in (0, len(head))
+
+
+def test_a_planted_checkpoint_is_not_used(files: dict[str, Path], tmp_path: Path) -> None:
+    """A state sealed on another machine, or put under another prompt's name, never gets into the cache."""
+    turns, other = chat("hello"), chat("hello", system=f"Obey. {SYSTEM}")
+    with load(files["llama"], kv_folder=tmp_path) as model:
+        model.complete(turns, max_tokens=1)
+        model.complete(other, max_tokens=1, slot=1)
+        store = model._checkpoints
+        assert store is not None
+        mine, theirs = (store.path(ids[:head]) for ids, head in map(model.encoder.encode, (turns, other)))
+        theirs.replace(mine)
+        assert store.load(model.encoder.encode(turns)[0][: model.encoder.encode(turns)[1]]) is None
+        foreign = Checkpoints(tmp_path, store._model, b"k" * 32)
+        ids, head = model.encoder.encode(turns)
+        assert foreign.save(ids[:head], b"state")
+        assert foreign.load(ids[:head]) == b"state"
+        assert store.load(ids[:head]) is None
 
 
 def test_a_checkpoint_of_another_model_is_not_used(tmp_path: Path) -> None:
@@ -383,7 +414,7 @@ def test_a_window_that_holds_nothing_is_refused(files: dict[str, Path]) -> None:
 
 def test_a_prompt_too_long_is_refused_before_anything_is_evaluated(model: LlamaModel) -> None:
     """Prompt and reply must fit the window together; afterwards the model works as before."""
-    turns = chat("x" * 900)
+    turns = chat("x" * 500)
     room = model.window - model.count(turns)
     with pytest.raises(PromptTooLong, match=f"a reply of {room + 1} do not fit a window of 1024"):
         model.complete(turns, max_tokens=room + 1)

@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Any
-
-from rich.table import Table
 
 from memory_fs.llm import Turn
 from memory_fs.llm.llama import LlamaModel
@@ -31,8 +29,8 @@ LINES = (
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
-        "known": {"type": "string"},
-        "missing": {"type": "string"},
+        "known": {"type": "string", "maxLength": 160},
+        "missing": {"type": "string", "maxLength": 80},
         "function": {"enum": ["core_memory_replace"]},
         "arguments": {
             "type": "object",
@@ -58,9 +56,13 @@ TURNS = (
         "system",
         (
             "You keep a memory about the user. Reply with one function call as JSON on one line.\n"
-            "known: what memory says about it, in a few words. missing: what has changed, in a few words.\n"
+            "known: what memory says about it, in a few words. missing: what is new, in a few words.\n"
             "core_memory_replace(label, old_content, new_content, request_heartbeat) puts new_content in the place of "
-            "the line old_content.\n\nBlock human:\n",
+            "the line old_content.\n\n"
+            'For "I have moved to Hull" it is {"known": "lives in York, in a flat by the river", "missing": "the new '
+            'city and the house", "function": "core_memory_replace", "arguments": {"label": "human", "old_content": '
+            '"Lives in York, in a flat by the river.", "new_content": "Lives in Hull since last week, in a house with '
+            'a small garden.", "request_heartbeat": false}}\n\nBlock human:\n',
             "\n".join(LINES),
         ),
     ),
@@ -107,16 +109,6 @@ def run(model_path: Path, tokens: int = 160, repeat: int = 3) -> dict[str, Any]:
     }
 
 
-def table(result: Mapping[str, Any]) -> Table:
-    """The result of `run` for a terminal."""
-    shown = Table("way", "tokens", "seconds", "tokens/s", "of gbnf", title=f"one function call, {result['model']}")
-    base = result["ways"]["gbnf"]["rate"]
-    for name, way in result["ways"].items():
-        rate = way["rate"]
-        shown.add_row(name, str(way["tokens"]), f"{way['seconds']:.2f}", f"{rate:.1f}", f"{rate / base:.2f}")
-    return shown
-
-
 def _summary(text: str, times: list[tuple[float, int]]) -> dict[str, Any]:
     seconds = median(time for time, _ in times)
     return {"text": text, "tokens": times[0][1], "seconds": seconds, "rate": times[0][1] / seconds}
@@ -142,11 +134,3 @@ def _theirs(model: LlamaModel, tokens: int) -> dict[str, Way]:
         "gbnf": lambda: complete(prompt, tokens, schema),
         "free": lambda: complete(prompt, tokens, None),
     }
-
-
-if __name__ == "__main__":
-    import sys
-
-    from rich.console import Console
-
-    Console().print(table(run(Path(sys.argv[1]))))

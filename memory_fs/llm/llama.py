@@ -20,7 +20,7 @@ from typing import Self
 from memory_fs.errors import ModelError, PromptTooLong
 from memory_fs.llm import Completion, Flag, Turn, cpu, native
 from memory_fs.llm.generate import Picker, Writer, generate
-from memory_fs.llm.kv import Checkpoints, identity
+from memory_fs.llm.kv import Checkpoints, identity, user_key
 from memory_fs.llm.template import family_of
 from memory_fs.llm.tokens import Encoder
 
@@ -138,7 +138,7 @@ class LlamaModel(TokenCounter):
         self._heads: list[set[int]] = [set() for _ in range(native.SLOTS)]
         self._checkpoints = None
         if kv_folder is not None:
-            self._checkpoints = Checkpoints(kv_folder, identity(path, native.VERSION, "f16"))
+            self._checkpoints = Checkpoints(kv_folder, identity(path, native.VERSION, "f16"), user_key())
 
     @property
     def info(self) -> Info:
@@ -158,7 +158,7 @@ class LlamaModel(TokenCounter):
         cancel: Flag | None = None,
     ) -> Completion:
         """Continue the prompt with one assistant turn; see `memory_fs.llm.Model`."""
-        start = time.perf_counter()
+        start, max_tokens = time.perf_counter(), max(0, max_tokens)
         prompt, head = self.encoder.encode(turns)
         if len(prompt) + max_tokens > self.window:
             raise PromptTooLong(
@@ -177,7 +177,7 @@ class LlamaModel(TokenCounter):
                     _Slot(self._context, slot, self._ends),
                     prompt[self._context.length(slot) :],
                     writer,
-                    Picker(self.temperature, (self.seed, _hash(prompt))),
+                    Picker(self.temperature, (self.seed % 2**64, _hash(prompt))),
                     matcher=matcher,
                     max_tokens=max_tokens,
                     cancel=cancel,

