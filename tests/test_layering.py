@@ -103,8 +103,13 @@ def pictures(tree: ast.Module) -> set[ast.AST]:
     return {node for method in methods for node in ast.walk(method)}
 
 
-def imported(tree: ast.Module) -> Iterator[str]:
+@cache
+def imported(name: str) -> frozenset[str]:
     """Every module that a module names in an import, wherever it stands but in a picture."""
+    return frozenset(_imported(sources()[name]))
+
+
+def _imported(tree: ast.Module) -> Iterator[str]:
     for node in set(ast.walk(tree)) - pictures(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -116,7 +121,7 @@ def imported(tree: ast.Module) -> Iterator[str]:
 
 def siblings(name: str) -> set[str]:
     """The top-level modules of the package that a module imports, itself left out."""
-    parts = (module.split(".") for module in imported(sources()[name]))
+    parts = (module.split(".") for module in imported(name))
     known = {top.split("/")[0] for top in sources()}
     used = {path[1] for path in parts if path[0] == "memory_fs" and len(path) > 1 and path[1] in known}
     return used - {name.split("/")[0]}
@@ -162,7 +167,7 @@ def test_formats_and_vocabulary_stand_alone() -> None:
             assert siblings(name) <= {"errors", "events"}, name
     assert siblings("llm") == set()
     for name in ("prompt", "policy", "functions", "analysis", "records", "lookup"):
-        assert not {module.split(".")[0] for module in imported(sources()[name])} & {
+        assert not {module.split(".")[0] for module in imported(name)} & {
             "os",
             "pathlib",
             "shutil",
@@ -173,7 +178,7 @@ def test_formats_and_vocabulary_stand_alone() -> None:
 def test_each_dependency_has_one_importer() -> None:
     """Whoosh, pygit2, watchdog, llama.cpp, llguidance and tiktoken are each known to one place."""
     for outside, places in OUTSIDE.items():
-        users = {name for name, tree in sources().items() if outside in {m.split(".")[0] for m in imported(tree)}}
+        users = {name for name in sources() if outside in {m.split(".")[0] for m in imported(name)}}
         assert {user for user in users if user not in places and user.split("/")[0] not in places} == set(), outside
 
 
@@ -192,7 +197,7 @@ def test_nothing_imports_a_way_to_the_network() -> None:
         "asyncio",
         "webbrowser",
     }
-    users = {name for name, tree in sources().items() if {m.split(".")[0] for m in imported(tree)} & ways}
+    users = {name for name in sources() if {m.split(".")[0] for m in imported(name)} & ways}
     assert users <= {"llm/fetch", "llm/registry"}
 
 

@@ -45,7 +45,7 @@ def test_a_scripted_notebook_gives_the_committed_bytes_each_time(path: Path, tmp
 
 @pytest.mark.model
 def test_the_quickstart_runs_with_the_real_model(tmp_path: Path) -> None:
-    """The real model answers from what it saved and from a line that a person added to the file; undo takes the line back."""
+    """The real model answers from a line that a person added to the file, and undo takes the line back."""
     cells = code_cells(run(REAL[0], tmp_path))
     asked = next(cell for cell in cells if "When was Biscuit born?" in cell.source)
     assert "2021" in next(output.text for output in asked.outputs if output.get("text", "").startswith("agent: "))
