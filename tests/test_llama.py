@@ -18,6 +18,7 @@ from memory_fs.errors import ModelError, PromptTooLong
 from memory_fs.llm import Model, Turn
 from memory_fs.llm.kv import KEEP, Checkpoints
 from memory_fs.llm.llama import LlamaModel, TokenCounter
+from memory_fs.llm.native import BATCH, FEW, TILE, batches
 
 KINDS = ("llama", "gemma3", "mamba")
 SYSTEM = "You are a helper. " * 8
@@ -124,6 +125,18 @@ def test_a_sliding_window_is_cut_back_past_its_width(files: dict[str, Path]) -> 
         cut = model.complete(chat(start), max_tokens=30)
     assert cut.reused_tokens > SLIDING
     assert cut.text == fresh(files["gemma3"], chat(start))
+
+
+def test_batches_waste_no_tiles() -> None:
+    """Tokens are evaluated in full tiles and in few at a time, never in a tile that is half empty."""
+    for count in range(200):
+        sizes = batches(count)
+        assert sum(sizes) == count
+        assert all(size <= FEW or size % TILE in (0, *range(TILE - 5, TILE)) for size in sizes)
+        assert max(sizes, default=1) <= BATCH
+    assert batches(70) == [32, 32, 6]
+    assert batches(20) == [16, 4]
+    assert batches(10) == [5, 5]
 
 
 def test_the_slots_do_not_disturb_each_other(path: Path, model: LlamaModel) -> None:
