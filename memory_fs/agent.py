@@ -35,6 +35,7 @@ from memory_fs.steps import Pass, Step, Turn, reply_of, tokens_of
 from memory_fs.vault import Transaction, Vault
 from memory_fs.writer import Writer
 
+EDITED = "The user edited core memory by hand; it is right as it stands now:"
 CALL_TOKENS = 400  # the longest call the model may write, tokens
 DECIDE = 0  # the model's KV cache for this prompt; the writer has another
 
@@ -145,12 +146,14 @@ class Agent:
         edited = self.vault.adopt()
         if edited and edited.subject.startswith("Edit"):
             self._say(f"changed by hand: {edited.counts()}")
+        told = _edit_event(edited) if self.queue.state().messages else ""
         turn = Turn(event, self.session, self.queue.state().turn + 1)
         self._pressure.check_room(self.core)
 
         def work(transaction: Transaction) -> None:
             now = replace(self.queue.state(), turn=turn.number)
-            self.queue.push(transaction, now, [turn.message(self.vault, event.kind, event.text)])
+            messages = [turn.message(self.vault, "system", told)] if told else []
+            self.queue.push(transaction, now, [*messages, turn.message(self.vault, event.kind, event.text)])
 
         self.vault.transact(work, f"Receive a {event.kind} message", trailers=turn.trailers())
         return turn
@@ -233,10 +236,12 @@ class Agent:
         state = self.queue.state()
         messages = self.queue.messages(state)
         asked = next((n for n in range(len(messages) - 1, -1, -1) if messages[n].role == turn.event.kind), 0)
+        # What was said before a person corrected memory by hand may contradict it: it stays out of the wording.
+        since = max((n + 1 for n, m in enumerate(messages[:asked]) if m.content.startswith(EDITED)), default=0)
         text, done = self._writer.message(
             self.core.blocks(),
-            state.summary,
-            messages[:asked],
+            "" if since else state.summary,
+            messages[since:asked],
             turn.evidence,
             turn.event.text,
             self.vault.settings.reply_reserve,
@@ -271,6 +276,10 @@ class Agent:
         trailers = turn.trailers(name)
         trailers["Tokens"] = "/".join(str(number) for number in tokens_of(passes).values())
         (result, memory, messages), change = self.vault.transact(work, subject, trailers=trailers)
+        if result.ok and name in self.own:  # what a person's function says is what the answer is worded from
+            memory.evidence.append(
+                f"{call_text(name, call.arguments if isinstance(call, Call) else {})}\n{result.text}"
+            )
         turn.evidence += [found for found in memory.evidence if found not in turn.evidence]
         turn.failed = [] if result.ok else messages
         turn.done |= {name} if result.ok else set()
@@ -363,6 +372,15 @@ class Agent:
         from memory_fs import notebook
 
         return notebook.agent(self).markdown()
+
+
+def _edit_event(edited: Change | None) -> str:
+    """What the model is told of a hand edit of core memory; nothing of other files."""
+    if edited is None or not edited.subject.startswith("Edit"):
+        return ""
+    if not any(path.startswith("core/") for path in edited.paths):
+        return ""
+    return f"{EDITED} {edited.counts()}"  # not the old lines: a small model would read them as true
 
 
 def _said(turn: Turn) -> str:

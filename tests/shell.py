@@ -118,7 +118,7 @@ class Shell:
             env={**self.env, **env},
             input=data,
             capture_output=True,
-            timeout=300,
+            timeout=1800,
         )
         return Done(found.returncode, found.stdout.decode(), found.stderr.decode())
 
