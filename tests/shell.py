@@ -33,9 +33,9 @@ import fcntl, os, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 """
-# A chat whose model replays the completions given as arguments; at "WAIT" it thinks until it is told to stop.
-CHAT = """
-import sys, time
+# The command with a model that replays the completions in $SCRIPT; at "WAIT" it thinks until it is told to stop.
+SCRIPTED = """
+import json, os, sys, time
 import memory_fs.loading
 from memory_fs import cli
 from memory_fs.llm import Completion
@@ -65,9 +65,7 @@ class Loaded(ScriptedModel):
         finally:
             self._replies = replies
 
-vault, *completions = sys.argv[1:]
-memory_fs.loading.load_model = lambda opened: Loaded(completions)
-sys.argv[1:] = ["chat", "--vault", vault]
+memory_fs.loading.load_model = lambda opened: Loaded(json.loads(os.environ["SCRIPT"]))
 cli.main()
 """
 
@@ -146,17 +144,22 @@ class Shell:
         """The same, by a user for whom permission bits count."""
         return self.run(*PROGRAM[1:], *arguments, program=[sys.executable, "-c", POWERLESS])
 
-    def chat(self, lines: bytes | str, *completions: str) -> Done:
-        """A piped chat with a model that replays completions."""
-        return self.run(str(self.vault), *completions, stdin=lines, program=[sys.executable, "-c", CHAT])
+    def scripted(self, *arguments: str, stdin: bytes | str = b"", replies: Sequence[str] = ()) -> Done:
+        """`memory-fs ARGUMENTS` with a model that replays completions."""
+        program = [sys.executable, "-c", SCRIPTED]
+        return self.run(*arguments, stdin=stdin, program=program, SCRIPT=json.dumps(replies))
+
+    def chat(self, lines: bytes | str, *replies: str) -> Done:
+        """A piped chat with such a model."""
+        return self.scripted("chat", stdin=lines, replies=replies)
 
     @contextlib.contextmanager
-    def terminal(self, *command: str) -> Iterator[Terminal]:
-        """A Python command in a terminal of its own."""
+    def terminal(self, *arguments: str, replies: Sequence[str] = ()) -> Iterator[Terminal]:
+        """`memory-fs ARGUMENTS` in a terminal of its own, with a model that replays completions."""
         handle, end = pty.openpty()
         process = subprocess.Popen(
-            [sys.executable, "-c", LEADER, *command],
-            cwd=self.folder, env={**self.env, "TERM": "xterm-256color"},
+            [sys.executable, "-c", LEADER, "-c", SCRIPTED, *arguments],
+            cwd=self.folder, env={**self.env, "TERM": "xterm-256color", "SCRIPT": json.dumps(replies)},
             stdin=end, stdout=end, stderr=end, start_new_session=True,
         )  # fmt: skip
         os.close(end)

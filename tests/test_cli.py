@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from shell import PROGRAM, Shell
@@ -14,6 +15,7 @@ from typer.main import get_command
 
 from memory_fs.cli import app
 from memory_fs.starter import init_vault
+from memory_fs.testing import call
 
 HEAVY = "llama_cpp llguidance whoosh pygit2 numpy yaml tiktoken watchdog rich asyncio memory_fs.agent memory_fs.vault"
 
@@ -161,6 +163,37 @@ def test_status_prints_model_window_blocks_and_counts(shell: Shell) -> None:
     assert found["history"]["changes"] == 1
 
 
+def test_send_prints_the_reply_and_every_step(shell: Shell) -> None:
+    """`send --json` is {"reply", "steps": [{"function", "arguments", "ok", "result", "changes", "tokens", "seconds"}]}."""
+    save = call("core_memory_append", missing="saving a new fact", label="human", content="Name: Chad.")
+    done = shell.scripted("send", "My name is Chad.", "--json", replies=[save, '{"message": "Hello Chad."}'])
+    assert done.status == 0
+    check_send(done.json, "Hello Chad.")
+    first, last = done.json["steps"]
+    assert (first["function"], first["arguments"]["content"]) == ("core_memory_append", "Name: Chad.")
+    assert "core/human.yaml" in [change["path"] for change in first["changes"]]
+    assert last["result"] == "sent"
+    assert shell.run("status", "--json").json["session"]["steps"] == 2
+
+
+def check_send(found: dict[str, Any], reply: str) -> None:
+    """The shape of `send --json`, and that the last step is the answer."""
+    assert list(found) == ["reply", "steps"]
+    for step in found["steps"]:
+        assert {"function", "arguments", "ok", "result", "changes", "tokens", "seconds"} <= set(step)
+        assert list(step["tokens"]) == ["prompt", "reused", "generated"]
+        assert all(list(change) == ["path", "diff"] for change in step["changes"])
+    last = found["steps"][-1]
+    assert (last["function"], last["arguments"]["message"], found["reply"]) == ("send_message", reply, reply)
+
+
+def test_send_prints_the_answer_and_the_diff(shell: Shell) -> None:
+    """Without --json a person reads the answer, then what was written to memory."""
+    save = call("core_memory_append", missing="saving a new fact", label="human", content="Name: Chad.")
+    done = shell.scripted("send", "My name is Chad.", replies=[save, '{"message": "Hello Chad."}'])
+    assert done.out.startswith("Hello Chad.\n--- a/core/human.yaml\n")
+
+
 def test_log_show_and_diff_print_the_same_change(shell: Shell) -> None:
     """A change has rev, author, time, subject, trailers and its files' diffs, wherever it is printed."""
     shell.call("core_memory_append", label="human", content="Likes tea.")
@@ -214,14 +247,8 @@ def test_send_and_prompt_with_the_default_model(shell: Shell, default_model_path
     """`send --json` and `prompt --json` have the shape that scripts rely on, and `status` counts the tokens."""
     env = {"MEMORY_FS_MODELS": str(default_model_path.parent)}
     found = shell.run("send", "Hi! My name is Chad and I live in Lisbon.", "--json", **env).json
-    assert list(found) == ["reply", "steps"]
     assert found["reply"]
-    for step in found["steps"]:
-        assert {"function", "arguments", "ok", "result", "changes", "tokens", "seconds"} <= set(step)
-        assert list(step["tokens"]) == ["prompt", "reused", "generated"]
-    assert found["steps"][-1]["function"] == "send_message"
-    assert found["steps"][-1]["arguments"]["message"] == found["reply"]
-
+    check_send(found, found["reply"])
     prompt = shell.run("prompt", "--json", **env).json
     assert list(prompt) == ["window", "tokens", "regions"]
     assert all(list(region) == ["name", "tokens", "text"] for region in prompt["regions"])

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from shell import CHAT, PROGRAM, Shell
+from shell import Shell
 
 from memory_fs.starter import init_vault
 from memory_fs.testing import call
@@ -100,7 +100,7 @@ def test_turn_without_an_answer_says_why(shell: Shell) -> None:
 def test_text_of_a_note_is_inert_in_a_terminal(shell: Shell) -> None:
     """Escapes, bells, carriage returns, C1 controls, overrides and markup of a note are shown, not acted on."""
     (shell.vault / "archival/odd.md").write_text(HOSTILE)
-    with shell.terminal(*PROGRAM[1:], "search", "archival", "peculiar") as screen:
+    with shell.terminal("search", "archival", "peculiar") as screen:
         shown = screen.rest()
     assert "Peculiar ␛[31mred␛]0;owned␇ ␛[2Jgone␍over" in shown
     assert "[bold red]markup[/] :smile:" in shown
@@ -110,7 +110,7 @@ def test_text_of_a_note_is_inert_in_a_terminal(shell: Shell) -> None:
 
 def test_error_about_a_hostile_name_is_inert_in_a_terminal(shell: Shell) -> None:
     """What a person or a script passes as an argument comes back as pictures, too."""
-    with shell.terminal(*PROGRAM[1:], "call", "\x1b[2J\x07") as screen:
+    with shell.terminal("call", "\x1b[2J\x07") as screen:
         shown = screen.rest()
     assert "memory-fs: no function" in shown
     assert "\x1b[2J" not in shown
@@ -120,14 +120,14 @@ def test_error_about_a_hostile_name_is_inert_in_a_terminal(shell: Shell) -> None
 def test_diff_has_colours_in_a_terminal(shell: Shell) -> None:
     """Added lines are green where somebody looks, and plain in a pipe."""
     shell.call("core_memory_append", label="human", content="Likes tea.")
-    with shell.terminal(*PROGRAM[1:], "diff") as screen:
+    with shell.terminal("diff") as screen:
         assert "\x1b[32m+  Likes tea." in screen.rest()
     assert "\n+  Likes tea.\n" in shell.run("diff").out
 
 
 def test_chat_in_a_terminal(shell: Shell) -> None:
     """Prompt, answer, diff, commands, Ctrl-C at the prompt; the lines are remembered for the next chat."""
-    with shell.terminal("-c", CHAT, str(shell.vault), SAVE, word("Hello \x1b[35mChad.")) as screen:
+    with shell.terminal("chat", replies=[SAVE, word("Hello \x1b[35mChad.")]) as screen:
         assert "/help lists the commands" in screen.until("\n> ")
         screen.type("My name is Chad.\n")
         shown = screen.until("\n> ")
@@ -146,7 +146,7 @@ def test_chat_in_a_terminal(shell: Shell) -> None:
 
 def test_ctrl_c_stops_an_answer_and_keeps_the_message(shell: Shell) -> None:
     """While the model thinks, Ctrl-C ends the turn; the message stays, no half call is stored, the next turn works."""
-    with shell.terminal("-c", CHAT, str(shell.vault), "WAIT", HELLO, word("Here I am.")) as screen:
+    with shell.terminal("chat", replies=["WAIT", HELLO, word("Here I am.")]) as screen:
         screen.until("\n> ")
         screen.type("Rain again.\n")
         screen.until("thinking")

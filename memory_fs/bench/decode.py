@@ -19,10 +19,10 @@ from memory_fs.llm import Turn
 from memory_fs.llm.llama import LlamaModel
 
 LINES = (
-    "Maren Tolvik, a carpenter in Bergen, born in the north in 1984.",
-    "Sails a small blue boat called Petrel on Sundays, with her brother Jon.",
-    "Keeps two goats behind the workshop and sells their cheese in May.",
-    "Is learning the fiddle from an old neighbour, one evening a week.",
+    "Maren Tolvik, born in the north in 1984, has worked as a carpenter in Bergen since she finished school there.",
+    "Sails a small blue boat called Petrel on Sundays, weather permitting, together with her brother Jon and his dog.",
+    "Keeps two goats behind the workshop and sells their cheese at the market on the first Saturday of every month.",
+    "Is learning the fiddle from an old neighbour, one evening a week, and hopes to play at a wedding next summer.",
 )
 """The lines of the block that the call may replace."""
 
@@ -68,10 +68,7 @@ TURNS = (
     ),
     Turn(
         "user",
-        (
-            "We sold Petrel last week! Jon and I now row a long green canoe called Kittiwake every Saturday morning, "
-            "from the old harbour to the lighthouse and back.",
-        ),
+        ("We sold Petrel! Jon and I row a green canoe called Kittiwake now.",),
     ),
 )
 
