@@ -148,7 +148,6 @@ class Agent:
             self._say(f"changed by hand: {edited.counts()}")
         told = _edit_event(edited) if self.queue.state().messages else ""
         turn = Turn(event, self.session, self.queue.state().turn + 1)
-        self._pressure.check_room(self.core)
 
         def work(transaction: Transaction) -> None:
             now = replace(self.queue.state(), turn=turn.number)
@@ -156,6 +155,7 @@ class Agent:
             self.queue.push(transaction, now, [*messages, turn.message(self.vault, event.kind, event.text)])
 
         self.vault.transact(work, f"Receive a {event.kind} message", trailers=turn.trailers())
+        self._pressure.check_room(self.core)
         return turn
 
     def _step(self, turn: Turn) -> Step:
@@ -237,7 +237,10 @@ class Agent:
         messages = self.queue.messages(state)
         asked = next((n for n in range(len(messages) - 1, -1, -1) if messages[n].role == turn.event.kind), 0)
         # What was said before a person corrected memory by hand may contradict it: it stays out of the wording.
-        since = max((n + 1 for n, m in enumerate(messages[:asked]) if m.content.startswith(EDITED)), default=0)
+        since = max(
+            (n + 1 for n, m in enumerate(messages[:asked]) if m.role == "system" and m.content.startswith(EDITED)),
+            default=0,
+        )
         text, done = self._writer.message(
             self.core.blocks(),
             "" if since else state.summary,
@@ -262,7 +265,9 @@ class Agent:
             if isinstance(call, Result):
                 result = call
             elif name not in {function.name for function in offered}:
-                result = Result(False, f"error: {name[:60]} is not offered now; call another function")
+                result = Result(
+                    False, f"error: {' '.join(name.split())[:60]} is not offered now; call another function"
+                )
             else:
                 result = self.executor.run(call, memory)
             messages = self._messages(turn, call, result, text)

@@ -27,7 +27,7 @@ _ASKING = frozenset(
 )
 _ASKING_END = re.compile(r"[吗呢么嘛か까][。.!！~～]*\s*\Z")
 _SELF = frozenset(
-    """i my me mine myself we our us im ive id ich mein meine mir mich wir unser unsere yo mi mis soy tengo vivo nos
+    """i my me mine myself we our us ich mein meine mir mich wir unser unsere yo mi mis soy tengo vivo nos
     je mon ma mes moi nous notre eu meu minha io mio mia""".split()
 )
 _SELF_SIGN = re.compile(r"[我咱俺私僕]|저는|제가|나는|내가")

@@ -20,6 +20,7 @@ def status_of(agent: Agent) -> dict[str, Any]:
         path, installed = "", False
     warnings = [f"memory.yaml: {warning}" for warning in settings.warnings]
     warnings += [f"core/{block.label}.yaml: {warning}" for block in blocks for warning in block.warnings]
+    warnings += [agent.queue.trouble] if agent.queue.trouble else []
     warnings += [f"{path}: {why}" for path, why in vault.disk.troubles.items()]
     return {
         "model": {"name": settings.model, "path": path, "installed": installed},

@@ -164,7 +164,7 @@ def test_status_prints_model_window_blocks_and_counts(shell: Shell) -> None:
 
 
 def test_send_prints_the_reply_and_every_step(shell: Shell) -> None:
-    """`send --json` is {"reply", "steps": [{"function", "arguments", "ok", "result", "changes", "tokens", "seconds"}]}."""
+    """`send --json` is {"reply", "steps"}; each step tells the call, its result, its changes, tokens and seconds."""
     save = call("core_memory_append", missing="saving a new fact", label="human", content="Name: Chad.")
     done = shell.scripted("send", "My name is Chad.", "--json", replies=[save, '{"message": "Hello Chad."}'])
     assert done.status == 0
