@@ -56,6 +56,7 @@ def figures(steps: Sequence[Step]) -> dict[str, Any]:
 def six(model: Model, say: Callable[[str], None]) -> dict[str, Any]:
     """The six-message conversation: what human.yaml says after it, and whether the answers are right."""
     with tempfile.TemporaryDirectory() as folder, Agent(init_vault(Path(folder) / "vault"), model) as agent:
+        agent.warm()  # as `memory-fs chat` does before the first message
         replies, steps = talk(agent, SIX, say)
         human = agent.core.block("human").value
     say(f"\ncore/human.yaml:\n{human}\n")
