@@ -58,20 +58,20 @@ def chat(agent: Agent) -> None:
 
 def answer(agent: Agent, text: str) -> None:
     """One turn: the answer as it is written, then the diff of what the turn wrote to memory."""
-    shown = _Shown()
-    agent.on_text = shown.write
     diffs = []
     last = None
-    try:
-        with _interruptible(agent):
+    with _interruptible(agent):
+        shown = _Shown()  # from the moment that something moves, Ctrl-C is for the agent
+        agent.on_text = shown.write
+        try:
             for step in agent.run(text):
                 last = step
                 diffs.append(step.diff)
                 if not step.final:
                     name = step.call.function if step.call else "no call"
                     shown.note(f"  {name}: {step.result.text.partition(chr(10))[0][:100]}")
-    finally:
-        shown.quiet()
+        finally:
+            shown.quiet()
     shown.end("" if shown.any else reply_of(last))
     for diff in filter(None, diffs):
         emit_diff(diff)
@@ -171,7 +171,7 @@ def _command(agent: Agent, text: str) -> None:
 
 
 def _diff(agent: Agent, rest: str) -> None:
-    for change in islice(agent.vault.history.log_of(MEMORY), int(rest) if rest.isdigit() else 1):
+    for change in islice(agent.vault.history.log_of(MEMORY), int(rest) if rest.isdecimal() else 1):
         emit_change(change, diff=True)
 
 

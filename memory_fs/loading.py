@@ -45,7 +45,7 @@ class NoModel:
 
     def __init__(self, settings: Settings, counter: TokenCounter | None = None) -> None:
         """Args: settings: gives name and window; counter: the model's tokenizer, else counts are a rough guess."""
-        self.name, self.window = settings.model, settings.window
+        self.name, self.window = settings.model, counter.window if counter else settings.window
         self._counter = counter
 
     @classmethod

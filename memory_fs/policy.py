@@ -25,6 +25,7 @@ _ASKING = frozenset(
     wer was wo wann warum wie welche quién qué dónde cuándo cómo cuál
     qui où quand comment pourquoi quel quelle""".split()
 )
+_CLAUSES = frozenset("what who where when why how wo wann was wie qué cuándo dónde où quand".split())
 _ASKING_END = re.compile(r"[吗呢么嘛か까][。.!！~～]*\s*\Z")
 _SELF = frozenset(
     """i my me mine myself we our us ich mein meine mir mich wir unser unsere yo mi mis soy tengo vivo nos
@@ -56,7 +57,10 @@ def tells(text: str) -> bool:
 
 def _is_question(sentence: str) -> bool:
     words = tokens(sentence)
-    return bool(_MARK.search(sentence) or _ASKING_END.search(sentence.strip()) or (words and words[0] in _ASKING))
+    if _MARK.search(sentence) or _ASKING_END.search(sentence.strip()):
+        return True
+    clause = len(words) > 1 and words[0] in _CLAUSES and words[1] in _SELF  # When I was young ...
+    return bool(words) and words[0] in _ASKING and not clause
 
 
 def is_news(text: str, memory: str) -> bool:

@@ -84,13 +84,15 @@ def find(name_or_file: str, near: Path | None = None) -> Path:
     """
     entry = _entry(name_or_file)
     wanted = Path(entry.file if entry else name_or_file).expanduser()
-    names = [wanted] if wanted.suffix == ".gguf" else [wanted, wanted.with_name(f"{wanted.name}.gguf")]
+    whole = wanted.suffix == ".gguf" or not wanted.name
+    names = [wanted] if whole else [wanted, wanted.with_name(f"{wanted.name}.gguf")]
     tops = [near] if near is not None else []
     folders = [folder for top in (*tops, Path()) for folder in (top / "models", top)]
     for folder in (*folders, models_folder()):
         for name in names:
-            if (folder / name).is_file():
-                return (folder / name).absolute()
+            with contextlib.suppress(OSError):  # a name that no file can have
+                if (folder / name).is_file():
+                    return (folder / name).absolute()
     if entry is not None:
         raise ModelError(f"the model {entry.name} is not installed; run `memory-fs model install {entry.name}`")
     raise ModelError(
