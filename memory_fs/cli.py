@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from memory_fs.cli_bench import bench_app
+from memory_fs.cli_history import history_app
 from memory_fs.cli_model import model_app
-from memory_fs.cli_options import DEFAULT_VAULT, JsonOption, PageOption, VaultOption, say
+from memory_fs.cli_options import DEFAULT_VAULT, JsonOption, PageOption, VaultOption, open_vault, say
 from memory_fs.errors import FunctionError, MemoryFsError
 
 if TYPE_CHECKING:
     from memory_fs.agent import Agent
     from memory_fs.llm import Model
-    from memory_fs.vault import Vault
 
 app = typer.Typer(
     name="memory-fs",
@@ -31,6 +31,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.add_typer(history_app)  # no name: its commands are top-level ones
 app.add_typer(model_app, name="model")
 app.add_typer(bench_app, name="bench")
 
@@ -80,20 +81,12 @@ def _fail(message: str) -> NoReturn:
 
 
 @contextmanager
-def _vault(folder: Path) -> Iterator[Vault]:
-    from memory_fs.vault import Vault
-
-    with Vault(folder) as vault:
-        yield vault
-
-
-@contextmanager
 def _agent(folder: Path) -> Iterator[Agent]:
     """An agent on a vault with its real model."""
     from memory_fs.agent import Agent
     from memory_fs.loading import load_model
 
-    with _vault(folder) as vault, load_model(vault) as model:
+    with open_vault(folder) as vault, load_model(vault) as model:
         for note in model.notes:
             say(note)
         with Agent(vault, model, say=say) as agent:
@@ -106,7 +99,7 @@ def _reader(folder: Path, counter: Model | None = None) -> Iterator[Agent]:
     from memory_fs.agent import Agent
     from memory_fs.loading import NoModel
 
-    with _vault(folder) as vault, Agent(vault, counter or NoModel(vault.settings), say=say) as agent:
+    with open_vault(folder) as vault, Agent(vault, counter or NoModel(vault.settings), say=say) as agent:
         yield agent
 
 
@@ -188,7 +181,7 @@ def prompt(vault: VaultOption = DEFAULT_VAULT, as_json: JsonOption = False) -> N
     from memory_fs.loading import NoModel
     from memory_fs.show import bar, emit, emit_json
 
-    with _vault(vault) as opened:
+    with open_vault(vault) as opened:
         counter = NoModel.counting(opened)
     with _reader(vault, counter) as agent:
         compiled = agent.prompt()
@@ -224,87 +217,13 @@ def search(
     from memory_fs.search import Search
     from memory_fs.show import emit_json, emit_page, page_json
 
-    with _vault(vault) as opened:
+    with open_vault(vault) as opened:
         records = Search(opened, say)
         with progress("files indexed") as report:
             records.sync(report)
         found = records.search(tier.value, query, page=page, size=opened.settings.page_size)
         records.close()
     emit_json(page_json(found)) if as_json else emit_page(found)
-
-
-@app.command()
-def log(
-    path: Annotated[str | None, typer.Argument(help="Only changes of this file or folder.")] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many, newest first.")] = 20,
-    vault: VaultOption = DEFAULT_VAULT,
-    as_json: JsonOption = False,
-) -> None:
-    """List changes, newest first."""
-    from itertools import islice
-
-    from memory_fs.show import change_json, emit_change, emit_json
-
-    with _vault(vault) as opened:
-        opened.adopt()
-        changes = list(islice(opened.history.log(path), limit))
-        if as_json:
-            return emit_json([change_json(change) for change in changes])
-        for change in changes:
-            emit_change(change)
-
-
-@app.command()
-def diff(
-    count: Annotated[int, typer.Argument(min=1, help="How many changes of memory, newest first.")] = 1,
-    vault: VaultOption = DEFAULT_VAULT,
-    as_json: JsonOption = False,
-) -> None:
-    """Show what the last changes wrote to memory (not recall and the queue)."""
-    from itertools import islice
-
-    from memory_fs.show import change_json, emit_change, emit_json
-    from memory_fs.undo import MEMORY
-
-    with _vault(vault) as opened:
-        opened.adopt()
-        changes = list(islice(opened.history.log_of(MEMORY), count))
-        if as_json:
-            return emit_json([change_json(change) for change in changes])
-        for change in changes:
-            emit_change(change, diff=True)
-
-
-@app.command()
-def show(rev: str, vault: VaultOption = DEFAULT_VAULT, as_json: JsonOption = False) -> None:
-    """Show one change with its diff."""
-    from memory_fs.show import change_json, emit_change, emit_json
-
-    with _vault(vault) as opened:
-        change = opened.history.show(rev)
-        emit_json(change_json(change)) if as_json else emit_change(change, diff=True)
-
-
-@app.command()
-def undo(vault: VaultOption = DEFAULT_VAULT, as_json: JsonOption = False) -> None:
-    """Take back the last change of memory, as a new change."""
-    _revert(vault, as_json, "undo")
-
-
-@app.command()
-def redo(vault: VaultOption = DEFAULT_VAULT, as_json: JsonOption = False) -> None:
-    """Bring back what the last undo took back."""
-    _revert(vault, as_json, "redo")
-
-
-def _revert(vault: Path, as_json: bool, verb: str) -> None:
-    from memory_fs import undo as revisions
-    from memory_fs.history import person
-    from memory_fs.show import change_json, emit_change, emit_json
-
-    with _vault(vault) as opened:
-        change = getattr(revisions, verb)(opened, person())
-        emit_json(change_json(change)) if as_json else emit_change(change, diff=True)
 
 
 @app.command()
@@ -341,7 +260,7 @@ def reindex(vault: VaultOption = DEFAULT_VAULT) -> None:
     from memory_fs.search import Search
     from memory_fs.show import emit
 
-    with _vault(vault) as opened:
+    with open_vault(vault) as opened:
         records = Search(opened, say)
         records.index.clear()
         with progress("files indexed") as report:

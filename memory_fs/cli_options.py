@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from memory_fs.vault import Vault
 
 VaultOption = Annotated[
     Path, typer.Option("--vault", envvar="MEMORY_FS_VAULT", help="The vault's folder.", show_default=True)
@@ -19,6 +24,15 @@ DEFAULT_VAULT = Path("vault")
 def group(help_text: str) -> typer.Typer:
     """A group of commands."""
     return typer.Typer(help=help_text, no_args_is_help=True, rich_markup_mode=None)
+
+
+@contextmanager
+def open_vault(folder: Path) -> Iterator[Vault]:
+    """The vault that a command works on."""
+    from memory_fs.vault import Vault
+
+    with Vault(folder) as vault:
+        yield vault
 
 
 def say(line: str) -> None:

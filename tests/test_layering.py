@@ -25,7 +25,7 @@ ROOT = Path(memory_fs.__file__).parent
 # From the top down; what stands in one line does not know each other unless a later line of its own says so.
 ORDER = """
 cli
-cli_bench cli_model
+cli_bench cli_history cli_model
 bench cli_options
 chat status
 notebook
@@ -48,8 +48,10 @@ lookup manifest
 records sealed
 analysis
 vault
-transaction history
+recovery
+transaction history journal
 disk change
+swap
 llm
 formats
 events
@@ -57,7 +59,19 @@ errors
 """
 RANK = {name: number for number, line in enumerate(ORDER.split("\n")) for name in line.split()}
 VOCABULARY = {"errors", "events", "formats", "llm", "records"}
-TERMINAL = {"cli", "cli_bench", "cli_model", "cli_options", "chat", "status", "show", "notebook", "view", "bench"}
+TERMINAL = {
+    "cli",
+    "cli_bench",
+    "cli_history",
+    "cli_model",
+    "cli_options",
+    "chat",
+    "status",
+    "show",
+    "notebook",
+    "view",
+    "bench",
+}
 EXCEPTIONS = {
     "agent": "the loop is where everything meets",
     "memory_functions": "the paper's functions are where the three tiers, the table and the transaction meet",
@@ -70,11 +84,13 @@ OUTSIDE = {
     "llama_cpp": {"llm"},
     "llguidance": {"llm"},
     "tiktoken": {"llm/tokens"},
-    "typer": {"cli", "cli_bench", "cli_model", "cli_options"},
+    "typer": {"cli", "cli_bench", "cli_history", "cli_model", "cli_options"},
 }
 WRITERS = {
     "disk": "memory files, on the one write path",
-    "history": "two small files beside a new repository, when it is made",
+    "swap": "its last step: a whole file into its place",
+    "journal": "the names of the last changes, beside the history",
+    "history": "two small files beside a new repository when it is made; objects and a branch that a power cut tore",
     "sealed": "the index, which is derived and may be deleted",
     "llm/kv": "checkpoints of the KV cache, derived as well",
     "llm/fetch": "model files, outside the vault",
@@ -248,7 +264,6 @@ def test_files_are_written_in_one_place() -> None:
 
 TOO_LONG = {
     "agent": "agent.py has more than 350 lines: `_offer` and what it needs could be a module of its own",
-    "cli": "cli.py has more than 350 lines: the search and history commands could be a group of their own",
 }
 
 
