@@ -16,8 +16,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from memory_fs.errors import VaultError
+from memory_fs.errors import Conflict, VaultError
 from memory_fs.events import clean
+from memory_fs.swap import swap
 
 SYNCFS: Any = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None) if sys.platform == "linux" else None
 INNER = ".memory_fs"
@@ -112,21 +113,22 @@ class Disk:
     # -- writing ------------------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def staged(self, files: Mapping[str, bytes | None]) -> Iterator[Callable[[Callable[[str], None]], None]]:
+    def staged(self, files: Mapping[str, bytes | None]) -> Iterator[Callable[[Mapping[str, bytes | None]], None]]:
         """Write files under temporary names beside their places, ready to be put in place (None deletes).
 
-        Yields a function that puts them in place. It takes another that is called with each path just before that
-        file is replaced, and may raise to stop. Temporary files that are left at the end are removed.
+        Yields a function that puts them in place, given what each path is known to hold until then (None: no file).
+        Temporary files that are left at the end are removed.
 
         Raises:
             VaultError: the disk is full or read-only; files not yet replaced are as they were.
+            Conflict: from the function that is yielded: a file holds something else by now, and keeps it.
         """
         waiting: dict[str, tuple[Path, Path | None]] = {}
 
-        def install(unchanged: Callable[[str], None]) -> None:
+        def install(before: Mapping[str, bytes | None]) -> None:
             for path, (place, aside) in list(waiting.items()):
-                unchanged(path)
-                _move(aside, place)
+                if not swap(aside, place, before[path]):
+                    raise Conflict(f"{path} was changed at the same moment", path=path)
                 del waiting[path]
             for folder in {self.place(path).parent for path in files}:
                 _sync_folder(folder)
@@ -273,7 +275,7 @@ class Disk:
         """Keep the last scan for the next program."""
         with contextlib.suppress(OSError):
             place = self.inner / "scan.json"
-            _move(_write_aside(place, json.dumps(self._seen).encode(), sync=False), place)
+            _write_aside(place, json.dumps(self._seen).encode(), sync=False).replace(place)
 
 
 def _write_aside(place: Path, data: bytes, sync: bool = True) -> Path:
@@ -313,13 +315,6 @@ def _make_folder(folder: Path) -> None:
     _make_folder(folder.parent)
     folder.mkdir(exist_ok=True)
     _sync_folder(folder.parent)
-
-
-def _move(aside: Path | None, place: Path) -> None:
-    if aside is None:
-        place.unlink(missing_ok=True)
-    else:
-        aside.replace(place)
 
 
 def _sync_folder(folder: Path) -> None:

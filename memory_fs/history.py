@@ -18,9 +18,9 @@ from pygit2.enums import FileMode, ObjectType, RepositoryInitFlag, SortMode
 from memory_fs.change import Author, Change
 from memory_fs.errors import VaultError
 from memory_fs.events import clean
+from memory_fs.objects import Objects
 
 MAIN = "refs/heads/main"
-PENDING = "refs/memory_fs/pending"
 AGENT = ("agent", "agent@memory-fs.invalid")
 
 
@@ -43,6 +43,7 @@ class History:
             if not (folder / "HEAD").exists():
                 self._create(folder)
             self._repo = pygit2.Repository(str(folder))
+            self.objects = Objects(self._repo)
         except (pygit2.GitError, OSError) as error:
             raise VaultError(f"the history cannot be opened ({error})", path=folder) from error
 
@@ -66,16 +67,15 @@ class History:
 
     @property
     def head(self) -> str | None:
-        """The newest commit, or None in a new vault."""
-        return self._target(MAIN)
+        """The newest commit, or None in a new vault.
 
-    @property
-    def pending(self) -> str | None:
-        """A commit whose files may not all be in place yet: the program stopped in the middle."""
-        return self._target(PENDING)
-
-    def _target(self, name: str) -> str | None:
-        reference = self._repo.references.get(name)
+        Raises:
+            VaultError: the branch is damaged.
+        """
+        try:
+            reference = self._repo.references.get(MAIN)
+        except pygit2.GitError as error:
+            raise VaultError(f"the history's branch is damaged ({error}); see `memory-fs doctor`") from error
         return str(reference.target) if reference else None
 
     @staticmethod
@@ -246,21 +246,21 @@ class History:
                 builder.remove(name)
         return builder.write()
 
-    def set_pending(self, rev: str) -> None:
-        """Name a prepared commit, so that the next open can finish it."""
-        with _guard():
-            self._repo.references.create(PENDING, rev, force=True)
-
     def finish(self, rev: str) -> None:
-        """Move the branch to a prepared commit and forget that it was pending."""
+        """Move the branch to a prepared commit."""
         with _guard():
             self._repo.references.create(MAIN, rev, force=True)
-            self.forget_pending()
 
-    def forget_pending(self) -> None:
-        """Drop the name of a prepared commit."""
-        if self.pending:
-            self._repo.references.delete(PENDING)
+    def reset(self, rev: str | None) -> None:
+        """Let the branch name this commit, whatever a power cut made of it."""
+        (Path(self._repo.path) / MAIN).unlink(missing_ok=True)
+        if rev:
+            self.finish(rev)
+
+    def holds(self, rev: str) -> bool:
+        """Whether a commit is the newest one or comes before it."""
+        head = self.head
+        return head == rev or (head is not None and self._repo.descendant_of(head, rev))
 
     def close(self) -> None:
         """Release the files of the repository."""

@@ -1,8 +1,9 @@
 """The vault: a folder of memory files, changed in whole transactions, each one commit of its history.
 
-Order of a change: the commit's objects and a pending reference are durable first, then the files are replaced, then the
-branch moves. Whoever opens the vault after a crash finishes a pending change file by file, never over a file that a
-person has edited since. A hand edit is taken into history as a commit of the person before anything is put on top.
+Order of a change: the commit's objects, the new texts and the commit's name in the journal are written, one sync makes
+all of it durable, then the files are replaced and the branch moves. Whoever opens the vault after a crash finishes what
+the journal names (`memory_fs.recovery`). A hand edit is taken into history as a commit of the person before anything is
+put on top.
 """
 
 from __future__ import annotations
@@ -22,10 +23,13 @@ from memory_fs.errors import Conflict, FormatError, VaultError
 from memory_fs.events import Clock, IdSource
 from memory_fs.formats.settings import Settings, parse_settings
 from memory_fs.history import AGENT, Author, Change, History, person
+from memory_fs.journal import Journal
+from memory_fs.recovery import recover, take_back
 from memory_fs.transaction import Transaction, decode
 
 T = TypeVar("T")
 PROGRAM = ("memory_fs", "program@memory-fs.invalid")
+_MANY = 64  # files; a larger change waits for a second sync
 _LETTERS = "23456789abcdefghijkmnpqrstuvwxyz"
 
 
@@ -104,9 +108,11 @@ class Vault:
         else:
             with self._locked():
                 self.history = History(git, SYNCFS is not None)
-        if self.history.pending:
+        self.journal = Journal(self.root / INNER, SYNCFS is not None)
+        self._wrote = False
+        if self.journal.unfinished():
             with self._locked():
-                self._recover()
+                recover(self.disk, self.history, self.journal)
 
     # -- reading ------------------------------------------------------------------------------------------------
 
@@ -169,7 +175,7 @@ class Vault:
             Conflict: somebody changed the same file again and again.
         """
         with self._locked():
-            self._recover()
+            recover(self.disk, self.history, self.journal)
             for attempt in range(8):
                 transaction = Transaction(self.disk)
                 result = work(transaction)
@@ -192,21 +198,26 @@ class Vault:
         if rev is None:
             return None
 
-        def unchanged(path: str) -> None:
-            if self.disk.read(path) != transaction.base[path]:
-                raise Conflict(f"{path} was changed at the same moment", path=path)
-
+        number = 0
         try:
             with self.disk.staged(files) as install:
-                self.disk.sync()  # the objects, the new texts, and what the change before this one left
-                self.history.set_pending(rev)
-                self.disk.sync()  # from here on the change survives a power cut
-                install(unchanged)
+                number = self.journal.begin(rev)
+                self.disk.sync()  # from here on the change survives a power cut, and so does the one before it
+                install(transaction.base)
+                self.history.finish(rev)
         except BaseException:
-            with contextlib.suppress(VaultError):  # if even that fails, the next transaction finishes the change
-                self._take_back(rev)
+            with contextlib.suppress(
+                VaultError, OSError
+            ):  # if even that fails, the next transaction finishes the change
+                take_back(self.disk, self.history, rev)
+                if number:
+                    self.journal.cancel(number)
             raise
-        self.history.finish(rev)
+        self._wrote = True
+        with contextlib.suppress(OSError):  # what is not marked as done is looked at once more
+            self.journal.done(number)
+        if len(files) > _MANY:  # so that no later open has to look at all of them
+            self.settle()
         self._note_commit(rev, files)
         return self.history.show(rev)
 
@@ -246,7 +257,7 @@ class Vault:
         if not self._differing(found):
             return found, None
         with self._locked():
-            self._recover()
+            recover(self.disk, self.history, self.journal)
             edited = {path: self.disk.read(path) for path in self._differing(found)}
             change = self._adopt(edited)
         # What the lock was waited for, or what was finished here, may have changed these files again.
@@ -280,34 +291,13 @@ class Vault:
         self._note_commit(rev, edited)
         return self.history.show(rev)
 
-    # -- after a crash ------------------------------------------------------------------------------------------
-
-    def _recover(self) -> None:
-        """Finish a change whose commit exists and whose files may not all be in place.
-
-        A file that is neither as it was before the change nor as it is after was edited by a person meanwhile: it
-        stays, and is adopted on top.
-        """
-        rev = self.history.pending
-        if rev is None:
-            return
-        if rev != self.history.head:
-            todo = {p: after for p, before, after in self.history.contents(rev) if self.disk.read(p) == before}
-            self._put(todo)
-            self.history.finish(rev)
-        self.history.forget_pending()
-
-    def _take_back(self, rev: str) -> None:
-        """Undo the part of a change that was done before it failed."""
-        done = {p: before for p, before, after in self.history.contents(rev) if self.disk.read(p) == after}
-        self._put(done)
-        self.history.forget_pending()
-
-    def _put(self, files: Mapping[str, bytes | None]) -> None:
-        if files:
-            with self.disk.staged(files) as install:
+    def settle(self) -> None:
+        """Wait until a power cut could take nothing back any more, not even for a recovery to finish it."""
+        if self._wrote:
+            with contextlib.suppress(VaultError, OSError), self._locked():
                 self.disk.sync()
-                install(lambda path: None)
+                self.journal.settle()
+                self._wrote = False
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
@@ -325,6 +315,7 @@ class Vault:
 
     def close(self) -> None:
         """Release the repository; the vault stays as it is."""
+        self.settle()
         if self._known is not None:
             self.disk.save_seen()
         self.history.close()

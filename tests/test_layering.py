@@ -50,7 +50,7 @@ analysis
 vault
 recovery
 transaction history journal
-disk change
+disk change objects
 swap
 llm
 formats
@@ -75,11 +75,12 @@ TERMINAL = {
 EXCEPTIONS = {
     "agent": "the loop is where everything meets",
     "memory_functions": "the paper's functions are where the three tiers, the table and the transaction meet",
+    "vault": "a change is where disk, transaction, history, journal and recovery meet",
     "pressure": "an alert and a flush touch queue, prompt, summary and vault",
 }
 OUTSIDE = {
     "whoosh": {"index"},
-    "pygit2": {"history"},
+    "pygit2": {"history", "objects"},
     "watchdog": {"watch"},
     "llama_cpp": {"llm"},
     "llguidance": {"llm"},
@@ -88,9 +89,10 @@ OUTSIDE = {
 }
 WRITERS = {
     "disk": "memory files, on the one write path",
+    "objects": "object files that a power cut tore",
     "swap": "its last step: a whole file into its place",
     "journal": "the names of the last changes, beside the history",
-    "history": "two small files beside a new repository when it is made; objects and a branch that a power cut tore",
+    "history": "two small files beside a new repository when it is made; and a branch that a power cut tore",
     "sealed": "the index, which is derived and may be deleted",
     "llm/kv": "checkpoints of the KV cache, derived as well",
     "llm/fetch": "model files, outside the vault",

@@ -100,7 +100,7 @@ def test_step_cap_without_an_answer_is_told(make_agent: MakeAgent) -> None:
     replies = [call("archival_memory_search", query="x"), '{"message": ""}', say("Here again.")]
     agent = make_agent(replies, files={"memory.yaml": "max_steps: 2\n"})
     assert agent.send(HELLO) == "(no answer: the step limit of 2 is reached)"
-    assert agent.vault.history.pending is None and agent.vault.adopt() is None
+    assert agent.vault.journal.unfinished() == [] and agent.vault.adopt() is None
     assert agent.send(HELLO) == "Here again."
     assert agent.queue.state().turn == 2
 
@@ -158,7 +158,7 @@ def test_interrupted_turn_keeps_the_message_and_nothing_half(make_agent: MakeAge
     with pytest.raises(ModelError if how == "engine" else KeyboardInterrupt):
         list(agent.run(HELLO))
     assert said(agent) == [("user", HELLO)]
-    assert agent.vault.history.pending is None and agent.vault.adopt() is None
+    assert agent.vault.journal.unfinished() == [] and agent.vault.adopt() is None
     assert agent.send("And now?") == "Here again."
     assert said(agent) == [("user", HELLO), ("user", "And now?"), ("assistant", "Here again.")]
 

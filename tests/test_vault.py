@@ -123,7 +123,7 @@ def test_edit_between_reading_and_writing_is_kept(vault: Vault) -> None:
     vault.transact(work, "Write")
     assert len(runs) == 2 and (vault.read(HUMAN) or "").endswith("# by hand\n# by the agent\n")
     assert [change.author for change in changes_of(vault)][:2] == ["agent", person()[0]]
-    assert vault.history.pending is None and vault.adopt() is None
+    assert vault.journal.unfinished() == [] and vault.adopt() is None
 
 
 def test_edit_of_one_file_holds_back_the_whole_change(vault: Vault) -> None:
@@ -156,7 +156,7 @@ def test_endless_conflict_ends_in_an_error(vault: Vault) -> None:
     with pytest.raises(Conflict, match="human"):
         vault.transact(work, "Write")
     assert vault.read(HUMAN) == f"value: edit {len(runs)}\n" and 1 < len(runs) < 20
-    assert vault.history.pending is None
+    assert vault.journal.unfinished() == []
     vault.transact(lambda t: append_line(t, "# agent\n"), "Write again")
     assert vault.read(HUMAN) == f"value: edit {len(runs)}\n# agent\n"
 
@@ -206,7 +206,7 @@ def crash(vault: Vault, files: dict[str, bytes | None], done: int) -> str:
     """Leave a change as a kill leaves it: prepared and pending, with so many of its files in place."""
     rev = vault.history.prepare(files, AGENT, "Interrupted", {}, fixed_clock()())
     assert rev is not None
-    vault.history.set_pending(rev)
+    vault.journal.begin(rev)
     for path, data in list(files.items())[:done]:
         if data is None:
             (vault.root / path).unlink()
@@ -226,7 +226,7 @@ def test_pending_change_is_finished_when_the_vault_is_opened(vault: Vault, done:
     with Vault(vault.root) as again:
         assert (again.read(HUMAN), again.read(NOTE)) == ("value: new\n", "new note\n")
         assert again.read("core/persona.yaml") is None
-        assert again.history.pending is None and again.history.head == rev
+        assert again.journal.unfinished() == [] and again.history.head == rev
         assert again.adopt() is None and not list(vault.root.rglob("*.tmp"))
 
 
@@ -256,10 +256,10 @@ def test_crash_after_the_branch_moved_is_nothing(vault: Vault) -> None:
     """A change that was finished, but still named as pending, is not done twice."""
     rev = crash(vault, FILES, 3)
     with Vault(vault.root) as opened:
-        opened.history.set_pending(rev)
+        opened.journal.begin(rev)
         edit_by_hand(opened, HUMAN, "value: later\n")
     with Vault(vault.root) as again:
-        assert again.read(HUMAN) == "value: later\n" and again.history.pending is None
+        assert again.read(HUMAN) == "value: later\n" and again.journal.unfinished() == []
 
 
 def test_spoilt_scan_cache_costs_time_only(vault: Vault) -> None:
@@ -326,7 +326,7 @@ def test_full_disk_loses_nothing(tmp_path: Path) -> None:
         assert value_of(agent.vault) == "Name: Chad."
         ballast.unlink()
         assert agent.send(HELLO) == "Hi."
-        assert agent.vault.adopt() is None and agent.vault.history.pending is None
+        assert agent.vault.adopt() is None and agent.vault.journal.unfinished() == []
         assert "error" not in git(agent.vault, "fsck", "--strict")
         agent.close()
 

@@ -1,0 +1,113 @@
+"""Which change is under way: what the next open looks at to finish or drop what a crash left half done.
+
+Three lines of fixed width in `.memory_fs/journal`. Two are taken in turn, so that naming a change never touches the
+name of the one before it, whose files a power cut may still take back. The third says which change is in place. It
+counts for the run of the machine that wrote it: after a power cut it may have outlived the files that it speaks of.
+Only a mark that was made after everything was on the device is good for ever.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import time
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+_WIDTH = 256  # bytes a line; below a disk's sector, which is written whole or not at all
+_BEGUN = re.compile(rb"begin (\d{1,18}) (\d{1,20}) ([0-9a-f]{40}) (\S{1,64}) *\n")
+_DONE = re.compile(rb"done (\d{1,18}) (\S{1,64}) *\n")
+_SETTLED = "settled"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A change that may not be wholly in place.
+
+    Attributes:
+        number: counts the changes.
+        began: when its files were about to be replaced, nanoseconds since 1970.
+        rev: its commit.
+        boot: the run of the machine that it was made in.
+        lost_power: whether the machine was started anew since.
+    """
+
+    number: int
+    began: int
+    rev: str
+    boot: str
+    lost_power: bool
+
+
+class Journal:
+    """The journal of one vault. Its writer holds the vault's lock."""
+
+    def __init__(self, inner: Path, whole_sync: bool) -> None:
+        """Args: inner: the folder `.memory_fs`; whole_sync: the caller syncs the file system, else each line is."""
+        self._place = inner / "journal"
+        self._whole_sync = whole_sync
+
+    def unfinished(self) -> list[Entry]:
+        """The changes that may not be wholly in place, oldest first; none when all is well."""
+        begun, done, mark = self._lines()
+        sure = done if mark in (_SETTLED, self._boot) else -1
+        return [entry for entry in begun if entry.number > sure]
+
+    def begun(self) -> list[Entry]:
+        """The last two changes, oldest first, finished or not."""
+        return self._lines()[0]
+
+    def begin(self, rev: str) -> int:
+        """Name a change whose files are about to be replaced; durable with the next sync. Returns its number."""
+        begun, done, _ = self._lines()
+        number = max([done, *(entry.number for entry in begun)]) + 1
+        self._write(number % 2, f"begin {number} {time.time_ns()} {rev} {self._boot}")
+        return number
+
+    def done(self, number: int) -> None:
+        """All files of a change are in place."""
+        self._write(2, f"done {number} {self._boot}")
+
+    def cancel(self, number: int) -> None:
+        """A change was given up, and what there was of it was taken back."""
+        self._write(number % 2, "")
+        self.done(number)
+
+    def settle(self) -> None:
+        """All that is in place is on the device, too."""
+        _, done, mark = self._lines()
+        if mark == self._boot:
+            self._write(2, f"done {done} {_SETTLED}")
+
+    def _lines(self) -> tuple[list[Entry], int, str]:
+        """The changes that were named, oldest first; the number of the one that is in place, and its mark."""
+        try:
+            data = self._place.read_bytes()
+        except OSError:
+            return [], 0, _SETTLED
+        lines = [data[start : start + _WIDTH] for start in range(0, 3 * _WIDTH, _WIDTH)]
+        begun = [found for line in lines[:2] if (found := _BEGUN.fullmatch(line))]
+        entries = [
+            Entry(int(m[1]), int(m[2]), m[3].decode(), m[4].decode(), m[4].decode() != self._boot) for m in begun
+        ]
+        done = _DONE.fullmatch(lines[2])
+        return sorted(entries, key=lambda e: e.number), int(done[1]) if done else 0, done[2].decode() if done else ""
+
+    def _write(self, line: int, text: str) -> None:
+        handle = os.open(self._place, os.O_WRONLY | os.O_CREAT, 0o644)
+        try:
+            if os.pwrite(handle, text.encode().ljust(_WIDTH - 1) + b"\n", line * _WIDTH) != _WIDTH:
+                raise OSError(5, "short write", str(self._place))
+            if not self._whole_sync:
+                os.fsync(handle)
+        finally:
+            os.close(handle)
+
+    @cached_property
+    def _boot(self) -> str:
+        """What tells this run of the machine from others; the same always where the system does not say."""
+        with contextlib.suppress(OSError):
+            return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return "-"

@@ -1,0 +1,78 @@
+"""Put a file in place, or take one away, only if what is there is still what is known of it.
+
+A look before the rename leaves a moment in which a person's save would be lost. Where the system can exchange two names
+at once (Linux, renameat2), the look comes after: what was there is at hand then, and goes back if it is another.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import secrets
+import sys
+from pathlib import Path
+from typing import Any
+
+_RENAME: Any = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if sys.platform == "linux" else None
+_HERE, _KEEP, _EXCHANGE = -100, 1, 2  # AT_FDCWD, RENAME_NOREPLACE, RENAME_EXCHANGE
+_CANNOT = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)  # an old kernel, or a file system without it
+
+
+def swap(aside: Path | None, place: Path, before: bytes | None) -> bool:
+    """Put the file `aside` in place (None: delete what is there), if `place` holds `before` (None: nothing).
+
+    Returns:
+        Whether it did; if not, `place` holds what it held, and `aside` is still there.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    if _read(place) != before:
+        return False
+    if aside is None:
+        return before is None or _take_away(place, before)
+    if before is None:
+        return _rename(aside, place, _KEEP)
+    if not _rename(aside, place, _EXCHANGE):
+        return False
+    if not aside.exists():  # no exchange here: it was renamed over the other
+        return True
+    if _read(aside) != before:
+        _rename(aside, place, _EXCHANGE)
+        return False
+    aside.unlink()
+    return True
+
+
+def _take_away(place: Path, before: bytes) -> bool:
+    """Delete a file that holds `before`: moved away first, so that another text that came meanwhile can go back."""
+    aside = place.with_name(f".{secrets.token_hex(8)}.tmp")
+    place.rename(aside)
+    if _read(aside) != before:
+        _rename(aside, place, _KEEP)
+        return False
+    aside.unlink()
+    return True
+
+
+def _rename(old: Path, new: Path, how: int) -> bool:
+    """Rename without replacing, or exchange; False where the names are not as that needs them."""
+    if _RENAME is not None and _RENAME(_HERE, os.fsencode(old), _HERE, os.fsencode(new), how) == 0:
+        return True
+    code = ctypes.get_errno() if _RENAME is not None else errno.ENOSYS
+    if code in (errno.EEXIST, errno.ENOENT):
+        return False
+    if code not in _CANNOT:
+        raise OSError(code, os.strerror(code), str(new))
+    if how == _KEEP and new.exists():
+        return False
+    old.replace(new)
+    return True
+
+
+def _read(place: Path) -> bytes | None:
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        return place.read_bytes()
+    return None
