@@ -277,7 +277,7 @@ class Rack:
             self.tally.fail(where, f"an error of more than one line: {said['refused']}")
         if self.operation.name == "new vault":
             _start_again(root)
-        seen = inspect(root, adopts=self.operation.adopts)
+        seen = inspect(root, adopts=self.operation.adopts, words=2)
         self._judge_state(where, "done" in said, root, seen)
 
     def _judge_state(self, where: str, acknowledged: bool, root: Path, seen: Seen) -> None:
