@@ -96,7 +96,6 @@ class Agent:
 
     def call(self, function: str, arguments: Mapping[str, object]) -> tuple[Result, Change | None]:
         """Run one function as the model would, outside any conversation."""
-        self.vault.adopt()
 
         def work(transaction: Transaction) -> Result:
             size = self.vault.settings.page_size

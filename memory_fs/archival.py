@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from memory_fs.analysis import tokens
 from memory_fs.errors import FunctionError
 from memory_fs.events import clean
 from memory_fs.formats.note import Note, note_name, render_note
@@ -60,11 +59,11 @@ class Archival:
         if not self._synced:
             self._records.sync()
             self._synced = True
-        words = " ".join(tokens(content[:400])[:12])
-        hits = self._records.index.search("archival", words, size=3).hits if words else ()
-        known = next((hit.id for hit in hits if hit.text == content and self._there(hit.path)), None)
+        known = self._records.index.find_text("archival", content)
+        if known and self._there(known.path):
+            return known.id
         path, note_id = self._new.get(content, ("", ""))
-        return known or (note_id if path and self._there(path) else None)
+        return note_id if path and self._there(path) else None
 
     def _there(self, path: str) -> bool:
         return (self._records.vault.root / path).exists()

@@ -13,7 +13,7 @@ import os
 import re
 import time
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 from pathlib import Path
 
 _WIDTH = 256  # bytes a line; below a disk's sector, which is written whole or not at all
@@ -52,7 +52,7 @@ class Journal:
     def unfinished(self) -> list[Entry]:
         """The changes that may not be wholly in place, oldest first; none when all is well."""
         begun, done, mark = self._lines()
-        sure = done if mark in (_SETTLED, self._boot) else -1
+        sure = done if mark in (_SETTLED, boot_id()) else -1
         return [entry for entry in begun if entry.number > sure]
 
     def begun(self) -> list[Entry]:
@@ -63,12 +63,12 @@ class Journal:
         """Name a change whose files are about to be replaced; durable with the next sync. Returns its number."""
         begun, done, _ = self._lines()
         number = max([done, *(entry.number for entry in begun)]) + 1
-        self._write(number % 2, f"begin {number} {time.time_ns()} {rev} {self._boot}")
+        self._write(number % 2, f"begin {number} {time.time_ns()} {rev} {boot_id()}")
         return number
 
     def done(self, number: int) -> None:
         """All files of a change are in place."""
-        self._write(2, f"done {number} {self._boot}")
+        self._write(2, f"done {number} {boot_id()}")
 
     def cancel(self, number: int) -> None:
         """A change was given up, and what there was of it was taken back."""
@@ -78,7 +78,7 @@ class Journal:
     def settle(self) -> None:
         """All that is in place is on the device, too."""
         _, done, mark = self._lines()
-        if mark == self._boot:
+        if mark == boot_id():
             self._write(2, f"done {done} {_SETTLED}")
 
     def _lines(self) -> tuple[list[Entry], int, str]:
@@ -89,9 +89,7 @@ class Journal:
             return [], 0, _SETTLED
         lines = [data[start : start + _WIDTH] for start in range(0, 3 * _WIDTH, _WIDTH)]
         begun = [found for line in lines[:2] if (found := _BEGUN.fullmatch(line))]
-        entries = [
-            Entry(int(m[1]), int(m[2]), m[3].decode(), m[4].decode(), m[4].decode() != self._boot) for m in begun
-        ]
+        entries = [Entry(int(m[1]), int(m[2]), m[3].decode(), m[4].decode(), m[4].decode() != boot_id()) for m in begun]
         done = _DONE.fullmatch(lines[2])
         return sorted(entries, key=lambda e: e.number), int(done[1]) if done else 0, done[2].decode() if done else ""
 
@@ -105,9 +103,10 @@ class Journal:
         finally:
             os.close(handle)
 
-    @cached_property
-    def _boot(self) -> str:
-        """What tells this run of the machine from others; the same always where the system does not say."""
-        with contextlib.suppress(OSError):
-            return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-        return "-"
+
+@cache
+def boot_id() -> str:
+    """What tells this run of the machine from others; the same always where the system does not say."""
+    with contextlib.suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    return "-"
