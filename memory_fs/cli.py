@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from memory_fs.cli_bench import bench_app
+from memory_fs.cli_doctor import doctor
 from memory_fs.cli_history import history_app
 from memory_fs.cli_model import model_app
 from memory_fs.cli_options import DEFAULT_VAULT, JsonOption, PageOption, VaultOption, open_vault, say
@@ -34,6 +35,7 @@ app = typer.Typer(
 app.add_typer(history_app)  # no name: its commands are top-level ones
 app.add_typer(model_app, name="model")
 app.add_typer(bench_app, name="bench")
+app.command()(doctor)
 
 _USAGE = typer.BadParameter.__bases__[0]  # all errors in how a command is called; typer does not export their parent
 

@@ -20,7 +20,7 @@ import json
 import sys
 import unicodedata
 from array import array
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from whoosh.filedb.structfile import BufferFile
 from whoosh.index import FileIndex
 from whoosh.query.positional import Phrase
 
+from memory_fs import lookup
 from memory_fs.keeper import Change, Damaged, Documents, Keeper, Manifest, SealedFolder
 from memory_fs.records import Document, Hit, Page, id_mark, pack, size, terms, ticks, unpack
 
@@ -297,6 +298,23 @@ class Index(Keeper[_Shelf]):
 
     def _open(self, disk: SealedFolder | None, new: bool) -> _Shelf:
         return _Shelf(disk, new)
+
+    # --- what is in it, for whoever holds it against the files -------------------------------------------------------
+
+    @property
+    def broken(self) -> str:
+        """Why the index on disk cannot be used; '' where it can."""
+        self._look()
+        return self._broken
+
+    @property
+    def files(self) -> Mapping[str, str]:
+        """path -> content digest of every file that it holds."""
+        return self._look().manifest.files
+
+    def documents(self, kind: str) -> Iterator[Document]:
+        """Every record of a kind, as the index itself has it."""
+        return lookup.every(self._look(), kind)
 
 
 __all__ = ["Document", "Hit", "Index", "Page"]

@@ -9,7 +9,7 @@ It does not know how or where postings are kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise, takewhile
@@ -106,6 +106,11 @@ def find_text(postings: Postings, kind: str, text: str) -> Hit | None:
     words = tuple(tokens(text)[:MAX_PHRASE])
     near = postings.matches(kind, words) if words else {}
     return _first(postings, (number for number in near if postings.document(number).text == text))
+
+
+def every(postings: Postings, kind: str) -> Iterator[Document]:
+    """Every record of a kind, in no order."""
+    return map(postings.document, postings.matches(kind, (EVERY,)))
 
 
 def _first(postings: Postings, numbers: Iterable[int]) -> Hit | None:

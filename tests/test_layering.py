@@ -25,13 +25,14 @@ ROOT = Path(memory_fs.__file__).parent
 # From the top down; what stands in one line does not know each other unless a later line of its own says so.
 ORDER = """
 cli
-cli_bench cli_history cli_model
+cli_bench cli_doctor cli_history cli_model
 bench cli_options
 chat status
 notebook
 view
 show
 testing loading starter progress
+doctor
 agent
 pressure
 writer
@@ -48,7 +49,7 @@ lookup manifest
 records sealed
 analysis
 vault
-recovery
+recovery history_check
 transaction history journal
 disk change objects
 swap
@@ -62,6 +63,7 @@ VOCABULARY = {"errors", "events", "formats", "llm", "records"}
 TERMINAL = {
     "cli",
     "cli_bench",
+    "cli_doctor",
     "cli_history",
     "cli_model",
     "cli_options",
@@ -80,12 +82,12 @@ EXCEPTIONS = {
 }
 OUTSIDE = {
     "whoosh": {"index"},
-    "pygit2": {"history", "objects"},
+    "pygit2": {"history", "history_check", "objects"},
     "watchdog": {"watch"},
     "llama_cpp": {"llm"},
     "llguidance": {"llm"},
     "tiktoken": {"llm/tokens"},
-    "typer": {"cli", "cli_bench", "cli_history", "cli_model", "cli_options"},
+    "typer": {"cli", "cli_bench", "cli_doctor", "cli_history", "cli_model", "cli_options"},
 }
 WRITERS = {
     "disk": "memory files, on the one write path",
@@ -93,6 +95,8 @@ WRITERS = {
     "swap": "its last step: a whole file into its place",
     "journal": "the names of the last changes, beside the history",
     "history": "two small files beside a new repository when it is made; and a branch that a power cut tore",
+    "history_check": "an object or a branch that was lost, on request of the doctor",
+    "doctor/mend": "what was taken out of a broken file, beside it under a new name; leftovers of interrupted writes",
     "sealed": "the index, which is derived and may be deleted",
     "llm/kv": "checkpoints of the KV cache, derived as well",
     "llm/fetch": "model files, outside the vault",

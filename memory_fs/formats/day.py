@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import date, datetime
 from typing import cast, get_args
 
@@ -25,6 +26,8 @@ _HEADING = re.compile(
 )
 _LOOKALIKE = re.compile(r"^(\\*## \d\d:\d\d:\d\d)", re.MULTILINE)
 _ESCAPED = re.compile(r"^\\(\\*## \d\d:\d\d:\d\d)", re.MULTILINE)
+_CUT = re.compile(r"^## \d\d:\d\d:\d\d", re.MULTILINE)
+NO_MESSAGE = "text that belongs to no message"
 
 
 def day_path(day: date) -> str:
@@ -48,6 +51,23 @@ def render_message(message: Message) -> str:
     return f"## {moment} {message.role} {message.id}{where}\n\n{content}\n\n"
 
 
+@dataclass(frozen=True)
+class Section:
+    """One part of a day file, from its heading to the next.
+
+    Attributes:
+        text: all its characters, the heading among them; put together, the sections are the file.
+        line: of the heading, from 1.
+        message: what it says; None where it is no message.
+        problem: why not; '' also for blank lines and the title above the first message.
+    """
+
+    text: str
+    line: int
+    message: Message | None = None
+    problem: str = ""
+
+
 def parse_day(text: str, day: date) -> tuple[list[Message], list[str]]:
     """The messages of a day file, and warnings for lines that belong to none. Never fails.
 
@@ -55,38 +75,54 @@ def parse_day(text: str, day: date) -> tuple[list[Message], list[str]]:
         text: the whole file.
         day: the date that its name gives.
     """
-    messages: list[Message] = []
-    warnings: list[str] = []
-    for heading, content, line in _sections(text.removeprefix(BOM)):
+    sections = list(sections_of(text, day))
+    messages = [section.message for section in sections if section.message]
+    return messages, [f"line {section.line}: {section.problem}" for section in sections if section.problem]
+
+
+def sections_of(text: str, day: date) -> Iterator[Section]:
+    """The parts of a day file in order; the first is what stands above the first heading, and may be empty."""
+    for part, line in _parts(text):
+        heading, _, content = part.removeprefix(BOM).partition("\n")
+        if not _CUT.match(heading):
+            odd = any(row and not row.startswith("# ") for row in part.removeprefix(BOM).splitlines())
+            yield Section(part, line, problem=NO_MESSAGE if odd else "")
+            continue
         found = _HEADING.match(heading)
         moment = _time(day, found["time"]) if found else None
         if not found or moment is None:
-            if heading or any(text and not text.startswith("# ") for text in content.splitlines()):
-                warnings.append(f"line {line}: text that belongs to no message")
+            yield Section(part, line, problem=NO_MESSAGE)
             continue
-        messages.append(
-            Message(
-                id=found["id"],
-                time=moment,
-                role=cast(MessageRole, found["role"]),
-                content=re.sub(_ESCAPED, r"\1", content),
-                session=found["session"] or "",
-                turn=int(found["turn"] or 0),
-            )
+        message = Message(
+            id=found["id"],
+            time=moment,
+            role=cast(MessageRole, found["role"]),
+            content=re.sub(_ESCAPED, r"\1", _content(content)),
+            session=found["session"] or "",
+            turn=int(found["turn"] or 0),
         )
-    return messages, warnings
+        yield Section(part, line, message)
 
 
-def _sections(text: str) -> Iterator[tuple[str, str, int]]:
-    """(heading, content, line of the heading) in order; the part before the first heading comes with heading ''."""
-    heading, line, start, offset = "", 1, 0, 0
-    for number, raw in enumerate(text.split("\n"), 1):
-        if raw.startswith("## ") and _LOOKALIKE.match(raw):
-            if offset:
-                yield heading, _content(text[start:offset]), line
-            heading, line, start = raw, number, offset + len(raw) + 1
-        offset += len(raw) + 1
-    yield heading, _content(text[start:]), line
+def _parts(text: str) -> Iterator[tuple[str, int]]:
+    """(part, line at which it starts): the text cut before each line that looks like a heading."""
+    start, line = 0, 1
+    for found in _CUT.finditer(text):
+        if found.start():
+            yield text[start : found.start()], line
+        line += text.count("\n", start, found.start())
+        start = found.start()
+    yield text[start:], line
+
+
+def with_id(section: str, message_id: str) -> str:
+    """The text of a message's section with another id, all else as it was."""
+    mark = BOM if section.startswith(BOM) else ""
+    heading, end, rest = section.removeprefix(BOM).partition("\n")
+    found = _HEADING.match(heading)
+    if found:
+        heading = heading[: found.start("id")] + message_id + heading[found.end("id") :]
+    return mark + heading + end + rest
 
 
 def _content(raw: str) -> str:

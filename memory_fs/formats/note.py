@@ -15,7 +15,7 @@ from typing import Any
 
 from memory_fs.errors import FormatError
 from memory_fs.formats.block import BOM
-from memory_fs.formats.strict_yaml import load_mapping, scalar
+from memory_fs.formats.strict_yaml import Mapping, load_mapping, scalar
 
 _HEAD = re.compile(r"---[ \t]*\r?\n(.*?)(?:^---[ \t]*(?:\r?\n|\Z))", re.DOTALL | re.MULTILINE)
 _SLUG = re.compile(r"[^\w]+")
@@ -58,28 +58,54 @@ def parse_note(text: str, path: str) -> Note:
     """
     text = text.removeprefix(BOM)
     head, body, warnings = _split(text)
-    data: dict[str, Any] = {}
+    found = Mapping()
     if head is not None:
         try:
             found = load_mapping(head, None, first_line=2)
-            data = found.data
-            warnings += found.warnings
         except FormatError as error:
             warnings.append(f"line {error.line}: front matter ignored, {error.problem}")
+    say = _Warnings(found)
+    data = found.data
     note_id = str(data.get("id") or "")
     if not ID.match(note_id):
         if note_id:
-            warnings.append(f"id {note_id[:40]!r} ignored: letters, digits, - and _ only")
+            say("id", f"id {note_id[:40]!r} ignored: letters, digits, - and _ only")
         note_id = "f" + hashlib.sha256(path.encode(errors="surrogateescape")).hexdigest()[:7]
     return Note(
         id=note_id,
         text=body.removesuffix("\r\n" if text[3:5] == "\r\n" else "\n"),
-        created=_moment(data.get("created") or data.get("date"), warnings),
+        created=_moment(data.get("created") or data.get("date"), say),
         title=str(data.get("title") or ""),
-        tags=_tags(data.get("tags"), warnings),
-        source=_source(data.get("source"), warnings),
-        warnings=tuple(warnings),
+        tags=_tags(data.get("tags"), say),
+        source=_source(data.get("source"), say),
+        warnings=(*warnings, *say.told),
     )
+
+
+class _Warnings:
+    """Collects what was ignored, each with the line of its key."""
+
+    def __init__(self, found: Mapping) -> None:
+        self._lines = found.lines
+        self.told = list(found.warnings)
+
+    def __call__(self, key: str, what: str) -> None:
+        self.told.append(f"line {self._lines.get(key, 1)}: {what}")
+
+
+def with_id(text: str, note_id: str) -> str:
+    """The note's text with another id in its front matter, all else as it was; unchanged where it has none."""
+    found = _HEAD.match(text.removeprefix(BOM))
+    if not found:
+        return text
+    try:
+        place = load_mapping(found.group(1)).places.get("id")
+    except FormatError:
+        return text
+    if place is None:
+        return text
+    start = found.start(1) + len(text) - len(text.removeprefix(BOM))
+    return text[: start + place.start] + scalar(note_id) + text[start + place.end :]
 
 
 def _split(text: str) -> tuple[str | None, str, list[str]]:
@@ -91,7 +117,7 @@ def _split(text: str) -> tuple[str | None, str, list[str]]:
     return None, text, ["no front matter: its id comes from its path and changes when the file moves"]
 
 
-def _moment(value: Any, warnings: list[str]) -> datetime | None:
+def _moment(value: Any, say: _Warnings) -> datetime | None:
     if value is None:
         return None
     try:
@@ -100,7 +126,7 @@ def _moment(value: Any, warnings: list[str]) -> datetime | None:
         try:
             moment = datetime.combine(date.fromisoformat(str(value)[:10]), datetime.min.time())
         except ValueError:
-            warnings.append(f"created {str(value)[:40]!r} ignored: not a date such as 2026-11-29T14:24:07+00:00")
+            say("created", f"created {str(value)[:40]!r} ignored: not a date such as 2026-11-29T14:24:07+00:00")
             return None
     try:
         return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
@@ -108,27 +134,27 @@ def _moment(value: Any, warnings: list[str]) -> datetime | None:
         return None
 
 
-def _tags(value: Any, warnings: list[str]) -> tuple[str, ...]:
+def _tags(value: Any, say: _Warnings) -> tuple[str, ...]:
     if value is None:
         return ()
     if isinstance(value, str):
         value = [part.strip() for part in value.split(",")]
     if not isinstance(value, list):
-        warnings.append("tags ignored: expected a list such as [pets, home]")
+        say("tags", "tags ignored: expected a list such as [pets, home]")
         return ()
     return tuple(
         dict.fromkeys(str(tag) for tag in value if tag not in (None, "") and not isinstance(tag, (dict, list)))
     )
 
 
-def _source(value: Any, warnings: list[str]) -> dict[str, Any]:
+def _source(value: Any, say: _Warnings) -> dict[str, Any]:
     if value is None:
         return {}
     if isinstance(value, dict):
         return {str(key): item for key, item in value.items() if not isinstance(item, (dict, list))}
     if isinstance(value, (str, int, float)):
         return {"file": str(value)}
-    warnings.append("source ignored: expected {file: ..., page: ...}")
+    say("source", "source ignored: expected {file: ..., page: ...}")
     return {}
 
 

@@ -67,7 +67,7 @@ def load_mapping(text: str, path: str | None = None, first_line: int = 1) -> Map
         loader = _Loader(text)
         try:
             node = loader.get_single_node()
-            return _mapping(node, loader)
+            return _mapping(node, loader, first_line)
         finally:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
@@ -107,7 +107,7 @@ def _refuse_active_parts(text: str) -> None:
             depth -= 1
 
 
-def _mapping(node: Any, loader: Any) -> Mapping:
+def _mapping(node: Any, loader: Any, first_line: int) -> Mapping:
     found = Mapping()
     if node is None or (isinstance(node, yaml.ScalarNode) and node.value == ""):
         return found
@@ -115,7 +115,7 @@ def _mapping(node: Any, loader: Any) -> Mapping:
         raise _Refused("expected `key: value` lines", node.start_mark)
     found.flow, found.end = bool(node.flow_style), node.end_mark.index
     for key_node, value_node in node.value:
-        key, line = str(getattr(key_node, "value", "")), key_node.start_mark.line + 1
+        key, line = str(getattr(key_node, "value", "")), key_node.start_mark.line + first_line
         if key in found.data:
             found.warnings.append(f"line {line}: `{key}` is there twice, the first one counts")
             continue
