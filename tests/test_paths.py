@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import changes_of, edit_by_hand
+from shell import Shell
 
 from memory_fs.agent import Agent
 from memory_fs.disk import Disk, check_path, is_memory_file
-from memory_fs.errors import VaultError
+from memory_fs.doctor import examine
+from memory_fs.errors import FormatError, FunctionError, ModelError, VaultError
+from memory_fs.events import Call
+from memory_fs.formats.settings import parse_settings
+from memory_fs.formats.strict_yaml import quoted
+from memory_fs.functions import Function
+from memory_fs.llm.registry import find
+from memory_fs.memory_functions import Memory, default_table
+from memory_fs.testing import make_vault
 from memory_fs.undo import undo
 from memory_fs.vault import Transaction, Vault
 
@@ -43,6 +56,23 @@ HOSTILE = [
     "Core/human.yaml",
     "archival/" + "x" * 253 + ".md",
     "archival/" + "狗" * 85 + ".md",
+    "archival/" + "deep/" * 2000 + "x.sh",
+    "C:/core/human.yaml",
+    "C:core/human.yaml",
+    "\\\\server\\core\\human.yaml",
+    "..\\core\\human.yaml",
+    "~/core/human.yaml",
+    "~root/x.md",
+    "%2e%2e/core/human.yaml",
+    "..%2fcore%2fhuman.yaml",
+    "file:///etc/passwd",
+    "$HOME/x.md",
+    "．．/x.md",
+    "con",
+    "archival",
+    "archival/",
+    "memory.yaml/x",
+    "system.md/../x.md",
 ]
 UNPORTABLE = [
     "archival/a\\b.md",
@@ -67,6 +97,52 @@ GOOD = [
     "archival/a/b/c/x.txt",
     "archival/" + "x" * 252 + ".md",
     "archival/café's (2).markdown",
+    "archival/~root/$HOME/%2e%2e/x.md",  # only names: nothing expands or decodes them
+    "archival/git~2/．．/x.md",
+    "archival/-rf.md",
+]
+
+# Texts that mean a place somewhere, to somebody.
+ATTACKS = [
+    "..",
+    "../core/human",
+    "../../../../etc/passwd",
+    "a/../../system",
+    "/etc/passwd",
+    "//etc/passwd",
+    "~",
+    "~/x",
+    "~root/x",
+    "~nobody-of-this-name/x",
+    "$HOME/x",
+    "$(touch pwned)",
+    "`touch pwned`",
+    "%2e%2e%2fsystem",
+    "..%252fsystem",
+    "..\\..\\system",
+    "C:\\Windows\\x",
+    "C:x",
+    "\\\\server\\share\\x",
+    "file:///etc/passwd",
+    "．．／system",
+    "..\u2215..\u2215system",
+    "\u202eold.exe",
+    "a\0b",
+    "\0",
+    "\ud800",
+    "a\nb",
+    "a\x1b[2Jb",
+    "con",
+    "NUL",
+    "com1.yaml",
+    ".git/config",
+    ".memory_fs/git/HEAD",
+    "human.yaml",
+    "human/",
+    ".",
+    "x" * 300,
+    "狗" * 100,
+    "x/" * 3000,
 ]
 
 
@@ -139,6 +215,138 @@ def test_droppings_of_editors_are_no_memory() -> None:
     """Back-ups, swap files and the like are never notes."""
     for name in ("x.md~", "4913", ".x.md.swp", "#x.md#", ".#x.md", "x.md.tmp", "x.md.orig", ".DS_Store", "Thumbs.db"):
         assert not is_memory_file(f"archival/{name}")
+
+
+# -- the same through every function, field and argument --------------------------------------------------------------
+
+ARGUMENTS: dict[str, Any] = {
+    "message": "Hello.",
+    "label": "human",
+    "content": "Likes tea.",
+    "old_content": "Dog: Biscuit.",
+    "new_content": "Dog: none.",
+    "query": "tea",
+    "start_date": "2026-11-29",
+    "end_date": "2026-11-29",
+    "description": "About tea.",
+    "tags": ["tea"],
+    "page": 1,
+    "line": 0,
+}
+PLACES = ("label", "start_date", "end_date")  # arguments that name something: nothing hostile is taken for one
+FUNCTIONS = {function.name: function for function in default_table().select(())}
+
+
+def attacks_on(function: Function) -> Iterator[tuple[str, Call]]:
+    """(argument, call) for every text argument of a function and every attack."""
+    fine = {parameter.name: ARGUMENTS[parameter.name] for parameter in function.parameters}
+    for parameter in function.parameters:
+        if isinstance(fine[parameter.name], (str, list)):
+            for attack in ATTACKS:
+                value = attack if isinstance(fine[parameter.name], str) else [attack]
+                yield parameter.name, Call(function.name, {**fine, parameter.name: value})
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_no_argument_of_a_function_leaves_the_vault(agent: Agent, name: str) -> None:
+    """Where an argument names something, hostile text is refused and stages nothing; elsewhere it is only text."""
+    around = everything(agent.vault)
+    taken: set[str] = set()
+
+    def work(transaction: Transaction) -> None:
+        memory = Memory(agent.core, agent.archival, agent.recall, transaction)
+        for argument, call in attacks_on(FUNCTIONS[name]):
+            before = dict(transaction.staged)
+            result = agent.executor.run(call, memory)
+            assert result.ok or transaction.staged == before, call
+            assert not (result.ok and argument in PLACES), call
+            assert "failed:" not in result.text, call  # an exception that nobody had thought of
+        taken.update(check_path(path, new=True) for path in transaction.staged)
+
+    agent.vault.transact(work, "Attacks")
+    changed = {place for place, data in everything(agent.vault).items() if around.get(place) != data}
+    assert changed <= {agent.vault.root / path for path in taken} and around.keys() <= everything(agent.vault).keys()
+
+
+def test_function_of_a_hostile_name_is_refused(agent: Agent) -> None:
+    """The name of a function is looked up in a table and nowhere else; the answer is one clean line."""
+    before = everything(agent.vault)
+    for attack in ATTACKS:
+        result, change = agent.call(attack, {"label": "human"})
+        assert not result.ok and change is None and "no function" in result.text
+    assert everything(agent.vault) == before
+
+
+def test_hostile_front_matter_is_only_text(agent: Agent) -> None:
+    """An id, a tag, a title or a source of a note names no file: the note is found, and nothing else is touched."""
+    for number, attack in enumerate(ATTACKS):
+        text = attack.replace("\0", "").encode("utf-8", "replace").decode()
+        head = "\n".join(f"{key}: {quoted(text)}" for key in ("id", "title", "tags", "created"))
+        note = f"---\n{head}\nsource: {{file: {quoted(text)}, url: {quoted(text)}}}\n---\nzebra {number}\n"
+        edit_by_hand(agent.vault, f"archival/{number}.md", note)
+    before = everything(agent.vault)
+    assert agent.archival.search("zebra", size=100).total == len(ATTACKS)
+    for attack in ATTACKS:
+        agent.archival.search(f"tag:{attack}")
+        assert agent.search.get("archival", attack) is None or attack in ("con", "NUL")
+    ids = [hit.id for hit in agent.archival.search("zebra", size=100).hits]
+    assert len(set(ids)) == len(ids) and all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", one) for one in ids)
+    examine(agent.vault.root, fix=True)
+    assert everything(agent.vault) == before
+
+
+def test_hostile_reference_in_the_queue_names_no_message(agent: Agent) -> None:
+    """What the queue names is a day and an id; a day file elsewhere is not read through it."""
+    day = "# 2026-11-29\n\n## 10:00:00+00:00 user m1\n\nsecret\n\n"
+    (agent.vault.root.parent / "2026-11-29.md").write_text(day)
+    edit_by_hand(agent.vault, "recall/2026/11/2026-11-29.md", day.replace("secret", "mine"))
+    refs = [f"{attack}/m1" for attack in ATTACKS] + [f"2026-11-29/{attack}" for attack in ATTACKS]
+    refs += ["../2026-11-29/m1", "2026-11-29/../m1", "../../../2026-11-29.md", "20261129/../m1"]
+    assert [ref for ref in refs if agent.recall.get(ref)] == []
+    found = agent.recall.get("2026-11-29/m1")
+    assert found is not None and found.content == "mine"
+
+
+COMMANDS = [
+    "show X",
+    "call X",
+    "search archival X",
+    "search X tea",
+    "model use X",
+    "model verify X",
+    "model install X",
+    "diff X",
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_hostile_argument_of_a_command_is_refused_or_only_text(tmp_path: Path, command: str) -> None:
+    """Whatever stands where a name belongs, a command ends with a line, not a traceback, and writes nothing."""
+    shell = Shell(tmp_path)
+    with make_vault(shell.vault):
+        pass
+    before = shell.files()
+    for attack in ATTACKS[COMMANDS.index(command) % 3 :: 3]:
+        if command == "model use X" and attack.endswith("/etc/passwd"):
+            continue  # a file anywhere may be somebody's model
+        done = shell.here(*(attack if word == "X" else word for word in command.split()))
+        assert done.status == 2 or command == "search archival X", attack
+        assert not set(done.out + done.err) & set("\x1b\u202e\0"), attack
+    assert shell.files() == before
+    assert {place.name for place in tmp_path.iterdir()} - {".cache"} == {"models", "vault"}
+
+
+def test_hostile_settings_are_refused_or_only_text(tmp_path: Path) -> None:
+    """A model or a function of a hostile name is there or not, as any other; a zone that is a path is refused."""
+    for attack in ATTACKS:
+        text = quoted(attack.replace("\0", "").encode("utf-8", "replace").decode())
+        name = parse_settings(f"model: {text}\nfunctions: [{text}]\n").model
+        with contextlib.suppress(ModelError):
+            assert find(name, tmp_path).is_file()
+        with pytest.raises(FormatError, match="zone"):
+            parse_settings(f"zone: {text}\n")
+        with pytest.raises(FunctionError, match="no function"):
+            default_table().select([attack])
 
 
 # -- links ----------------------------------------------------------------------------------------------------------

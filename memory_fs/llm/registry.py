@@ -68,7 +68,7 @@ def entries() -> tuple[Entry, ...]:
 def models_folder() -> Path:
     """Where model files are kept: `$MEMORY_FS_MODELS`, else `memory_fs/models` in the user's cache folder."""
     if own := os.environ.get("MEMORY_FS_MODELS"):
-        return Path(own).expanduser()
+        return _expanded(own)
     return cache_folder() / "models"
 
 
@@ -83,7 +83,7 @@ def find(name_or_file: str, near: Path | None = None) -> Path:
         ModelError: it is not there; says how to get it.
     """
     entry = _entry(name_or_file)
-    wanted = Path(entry.file if entry else name_or_file).expanduser()
+    wanted = _expanded(entry.file if entry else name_or_file)
     whole = wanted.suffix == ".gguf" or not wanted.name
     names = [wanted] if whole else [wanted, wanted.with_name(f"{wanted.name}.gguf")]
     tops = [near] if near is not None else []
@@ -100,6 +100,13 @@ def find(name_or_file: str, near: Path | None = None) -> Path:
         "or take a name from `memory-fs model list` and run `memory-fs model install NAME`",
         path=wanted,
     )
+
+
+def _expanded(name: str) -> Path:
+    """A path with `~` as the home folder; where there is no such user it is only a character."""
+    with contextlib.suppress(RuntimeError):
+        return Path(name).expanduser()
+    return Path(name)
 
 
 def installed(name: str) -> Path | None:
