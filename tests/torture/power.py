@@ -14,19 +14,21 @@ import hashlib
 import random
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from memory_fs import journal
 from memory_fs.history import AGENT
 from memory_fs.vault import Vault
 
-from .base import State, Tally, after, differences, digests, main, workplace
+from .base import Child, Line, State, Tally, after, differences, digests, main, tell, workplace
 from .busy import Busy, busy_vault
 from .inspection import inspect
 from .recording import Recording, record
 from .tree import Data, Entry, Node, Operation, Sync, Told, Tree
 
 MODELS = ("journal", "any")
+PATIENCE = 30.0  # seconds
 STYLES = ("whole", "none", "mixed", "mixed")  # what becomes of bytes that no sync covers
 
 
@@ -87,9 +89,9 @@ def _bytes_of(tree: Tree, safe: list[Operation], loose: list[Operation], fate: s
         loose = loose[: dice.randint(0, len(loose))]
         last = loose[-1] if loose else None
         if isinstance(last, Data) and last.data:
-            loose[-1] = Data(last.node, last.at, last.data[: dice.randrange(len(last.data))])
+            loose[-1] = replace(last, data=last.data[: dice.randrange(len(last.data))])
     elif fate == "zeros":
-        loose = [Data(o.node, o.at, bytes(len(o.data)), o.size) for o in loose if isinstance(o, Data)]
+        loose = [replace(o, data=bytes(len(o.data))) for o in loose if isinstance(o, Data)]
     for operation in loose:
         tree.apply(operation)
 
@@ -154,12 +156,17 @@ class Cutter:
             moment = self.dice.randint(0, len(operations) - 1)
             made = min(sum(isinstance(o, Told) and "rev" in o.line for o in operations[:moment]), len(self.promises.revs) - 1)
             root = self._make(self._survivors(self.recording, moment, "journal"))
-            second, _ = record(root, lambda sink: Vault(root).close(), self.folder / "calls")
-            shutil.rmtree(root)
+            try:
+                second, _ = record(root, lambda sink: _recover(root), self.folder / "calls")
+            except RuntimeError as error:
+                self.tally.fail(f"operation {moment}", f"recovery: {error}")
+                continue
+            finally:
+                shutil.rmtree(root)
             for _ in range(3):
                 again = self.dice.randint(0, len(second.operations))
                 tree = self._survivors(second, again, self.dice.choice(MODELS))
-                self._look(tree, f"operation {moment}, then {again} of recovery", made)
+                self._look(tree, f"operation {moment}, then {again} of recovery", made, cuts=2)
 
     def _survivors(self, recording: Recording, moment: int, model: str) -> Tree:
         done = recording.operations[:moment]
@@ -177,44 +184,57 @@ class Cutter:
         tree.write(root)
         return root
 
-    def _look(self, tree: Tree, where: str, made: int) -> None:
-        """Open what survived: all that was acknowledged is there, and at most the change that was under way."""
+    def _look(self, tree: Tree, where: str, made: int, cuts: int = 1) -> None:
+        """Open what survived, in a child: reading what a power cut left may hang."""
         print_of = hashlib.sha1(repr(sorted((p, tree.files.get(n)) for p, n, _ in tree.paths())).encode()).hexdigest()
         if print_of in self.seen:
             return
         self.seen.add(print_of)
         root = self._make(tree)
-        seen = inspect(root, since=self.head, words=2)
         self.tally.count("power cuts that left different disks")
-        self.tally.count("search indexes built anew", seen.rebuilt)
-        wanted = self.promises.states[made : made + 2]
-        if seen.files not in wanted:
-            self.tally.fail(where, differences(seen.files, wanted[0]))
-        elif len(wanted) > 1 and seen.files == wanted[1]:
-            self.tally.count("unacknowledged changes that are there as a whole")
-        revs = {change.rev for change in seen.changes}
-        lost = [rev for rev in self.promises.revs[:made] if rev not in revs]
-        if lost:
-            self.tally.fail(where, "an acknowledged change is not in history")
-        for problem in seen.problems:
+        child = Child(lambda sink: tell(sink, self._verdict(root, made, cuts)))
+        verdict = child.line(PATIENCE) or {"problems": ["opening and reading it hangs"]}
+        child.kill()
+        child.end()
+        for problem in [*verdict.get("problems", []), *([verdict["crash"]] if "crash" in verdict else [])]:
             self.tally.fail(where, problem)
-        if not seen.problems and seen.files == wanted[0] and made < len(self.promises.revs):
-            self._once_more(root, where, made)
+        self.tally.count("search indexes built anew", verdict.get("rebuilt", 0))
+        self.tally.count("unacknowledged changes that are there as a whole", verdict.get("ahead", 0))
         shutil.rmtree(root)
 
-    def _once_more(self, root: Path, where: str, made: int) -> None:
+    def _verdict(self, root: Path, made: int, cuts: int) -> Line:
+        """All that was acknowledged is there, and at most the change that was under way."""
+        restart_machine(cuts)
+        seen = inspect(root, since=self.head, words=2)
+        wanted = self.promises.states[made : made + 2]
+        problems = list(seen.problems)
+        if seen.files not in wanted:
+            problems.append(differences(seen.files, wanted[0]))
+        revs = {change.rev for change in seen.changes}
+        if any(rev not in revs for rev in self.promises.revs[:made]):
+            problems.append("an acknowledged change is not in history")
+        if not problems and seen.files == wanted[0] and made < len(self.promises.revs):
+            problems += self._once_more(root, made)
+        return {"problems": problems, "rebuilt": seen.rebuilt, "ahead": seen.files == wanted[-1] != wanted[0]}
+
+    def _once_more(self, root: Path, made: int) -> list[str]:
         """The change that was lost is made again: what its first attempt left behind must not get in the way."""
         contents = self.promises.contents[made]
-        try:
-            with Vault(root) as vault:
-                vault.transact(lambda t: [t.put(path, data) for path, data in contents.items()], "Again", author=AGENT)
-        except Exception as error:
-            self.tally.fail(where, f"made again, {type(error).__name__}: {error}")
-            return
+        with Vault(root) as vault:
+            vault.transact(lambda t: [t.put(path, data) for path, data in contents.items()], "Again", author=AGENT)
         seen = inspect(root, since=self.head, words=1)
-        problems = [*seen.problems, differences(seen.files, self.promises.states[made + 1])]
-        for problem in filter(None, problems):
-            self.tally.fail(where, f"made again: {problem}")
+        wrong = differences(seen.files, self.promises.states[made + 1])
+        return [f"made again: {problem}" for problem in [*seen.problems, *([wrong] if wrong else [])]]
+
+
+def restart_machine(times: int = 1) -> None:
+    """Let this process believe that it runs after a power cut: the vault asks the system which run of it this is."""
+    journal.boot_id = lambda: f"run-{times}"
+
+
+def _recover(root: Path) -> None:
+    restart_machine()
+    Vault(root).close()
 
 
 def run(states: int = 600, runs: int = 4, rounds: int = 10, again: int = 60, seed: int = 1, deaf: int = 0) -> Tally:

@@ -37,7 +37,7 @@ def record(root: Path, work: Callable[[int], None], log: Path) -> tuple[Recordin
         RuntimeError: strace cannot be used, the run failed, or it did something that this module does not know.
     """
     start = look(root)
-    options = ["-y", "-xx", "-s", "100000000", "-e", f"trace={','.join(TRACED)}"]
+    options = ["-y", "-ttt", "-xx", "-s", "100000000", "-e", f"trace={','.join(TRACED)}"]
     outcome = traced(work, options, log)
     if outcome.status != 0:
         raise RuntimeError(f"the recorded run failed: {outcome.lines[-1:]}")
@@ -50,7 +50,7 @@ def record(root: Path, work: Callable[[int], None], log: Path) -> tuple[Recordin
 
 # -- reading what strace wrote ---------------------------------------------------------------------------------------
 
-_CALL = re.compile(r"\d+ +(\w+)\((.*)\) += (-?\d+|\?)")
+_CALL = re.compile(r"\d+ +(\d+)\.(\d{6}) (\w+)\((.*)\) += (-?\d+|\?)")
 _BYTES = re.compile(r'^"((?:\\x[0-9a-f]{2})*)"$')
 _HANDLE = re.compile(r"^(-?\d+|AT_FDCWD)(?:<(.*)>)?$")
 
@@ -76,6 +76,7 @@ class _Reader:
         self._root, self._tree = os.fsencode(root), tree
         self._next = max([*tree.folders, *tree.files]) + 1
         self._handles: dict[int, _Open] = {}
+        self._now = 0  # nanoseconds since 1970
         self.operations: list[Operation] = []
 
     def read(self, line: str) -> None:
@@ -83,9 +84,10 @@ class _Reader:
         if "unfinished ..." in line or "resumed>" in line:
             raise RuntimeError("two threads at once: their order cannot be told")
         found = _CALL.match(line)
-        if not found or found[3].startswith(("-", "?")):
+        if not found or found[5].startswith(("-", "?")):
             return  # a signal, an exit, a call that failed
-        getattr(self, f"_{found[1]}", self._unknown(found[1]))(found[2].split(", "), int(found[3]))
+        self._now = int(found[1] + found[2]) * 1000
+        getattr(self, f"_{found[3]}", self._unknown(found[3]))(found[4].split(", "), int(found[5]))
 
     def _unknown(self, name: str) -> Callable[[list[str], int], None]:
         def refuse(arguments: list[str], result: int) -> None:
@@ -132,7 +134,7 @@ class _Reader:
         if node is None:
             node = self._new_file(place)
         elif "O_TRUNC" in a[2]:
-            self._do(Data(node, 0, b"", size=0))
+            self._do(Data(node, 0, b"", 0, self._now))
         if node is not None:
             self._handles[result] = _Open(node, 0, "O_APPEND" in a[2])
 
@@ -146,7 +148,7 @@ class _Reader:
         handle = self._handle(a[0])
         if handle is not None:
             at = len(self._tree.files[handle.node]) if handle.appends else handle.at
-            self._do(Data(handle.node, at, data))
+            self._do(Data(handle.node, at, data, None, self._now))
             handle.at = at + len(data)
         elif "\\x70\\x69\\x70\\x65" in a[0] and data.startswith(b"{"):  # a pipe
             self._do(Told(json.loads(data)))
@@ -154,7 +156,7 @@ class _Reader:
     def _pwrite64(self, a: list[str], result: int) -> None:
         handle = self._handle(a[0])
         if handle is not None:
-            self._do(Data(handle.node, int(a[3]), _bytes(a[1])[:result]))
+            self._do(Data(handle.node, int(a[3]), _bytes(a[1])[:result], None, self._now))
 
     def _lseek(self, a: list[str], result: int) -> None:
         handle = self._handle(a[0])
@@ -164,7 +166,7 @@ class _Reader:
     def _ftruncate(self, a: list[str], result: int) -> None:
         handle = self._handle(a[0])
         if handle is not None:
-            self._do(Data(handle.node, 0, b"", size=int(a[1])))
+            self._do(Data(handle.node, 0, b"", int(a[1]), self._now))
 
     def _mmap(self, a: list[str], result: int) -> None:
         if len(a) > 4 and "PROT_WRITE" in a[2] and "MAP_SHARED" in a[3] and self._handle(a[4]):
@@ -237,7 +239,7 @@ class _Reader:
             return None
         node, self._next = self._next, self._next + 1
         self._do(Entry(((*place, node),)))
-        self._do(Data(node, 0, b""))
+        self._do(Data(node, 0, b"", None, self._now))
         return node
 
     def _fsync(self, a: list[str], result: int) -> None:

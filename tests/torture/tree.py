@@ -5,6 +5,7 @@ A name and what it stands for are two things, as on a real disk: each may surviv
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +34,7 @@ class Data:
     at: int
     data: bytes
     size: int | None = None
+    when: int = 0  # nanoseconds since 1970
 
 
 @dataclass(frozen=True)
@@ -54,14 +56,16 @@ Operation = Entry | Data | Sync | Told
 
 @dataclass
 class Tree:
-    """Files and folders by number."""
+    """Files and folders by number; `times` says when a file was last written, nanoseconds since 1970."""
 
     folders: dict[Node, Folder] = field(default_factory=lambda: {ROOT: {}})
     files: dict[Node, bytes] = field(default_factory=dict)
+    times: dict[Node, int] = field(default_factory=dict)
 
     def copy(self) -> Tree:
         """A copy that changes on its own."""
-        return Tree({node: dict(names) for node, names in self.folders.items()}, dict(self.files))
+        folders = {node: dict(names) for node, names in self.folders.items()}
+        return Tree(folders, dict(self.files), dict(self.times))
 
     def apply(self, operation: Operation) -> None:
         """Do an operation."""
@@ -76,6 +80,7 @@ class Tree:
                         self.folders.setdefault(node, {})
         elif isinstance(operation, Data):
             old = self.files.get(operation.node, b"")
+            self.times[operation.node] = operation.when
             if operation.size is not None:
                 self.files[operation.node] = old[: operation.size].ljust(operation.size, b"\0")
             else:
@@ -97,6 +102,8 @@ class Tree:
                 (root / path).mkdir()
             else:
                 (root / path).write_bytes(self.files.get(node, b""))
+                if node in self.times:
+                    os.utime(root / path, ns=(self.times[node],) * 2)
 
 
 def look(root: Path) -> Tree:
@@ -110,4 +117,5 @@ def look(root: Path) -> Tree:
             tree.folders[node] = {}
         else:
             tree.files[node] = place.read_bytes()
+            tree.times[node] = place.stat().st_mtime_ns
     return tree
