@@ -13,7 +13,7 @@ from memory_fs.cli_options import JsonOption, group, say
 if TYPE_CHECKING:
     from memory_fs.llm.llama import LlamaModel
 
-bench_app = group("Benchmarks: index, write, decode, six, long, core-read. Each prints a table.")
+bench_app = group("Benchmarks: index, write, scale, decode, six, long, core-read. Each prints a table.")
 ModelOption = Annotated[str, typer.Option("--model", help="A registry name or a GGUF file.")]
 DEFAULT = "qwen2.5-coder-1.5b-instruct"
 
@@ -56,6 +56,18 @@ def write(
     from memory_fs.bench.write import run
 
     _print([run(say, notes, inserts)], as_json)
+
+
+@bench_app.command("scale")
+def scale(
+    notes: Annotated[int, typer.Option(min=100, help="Notes at last; a hundredth and a tenth come before.")] = 50_000,
+    writes: Annotated[int, typer.Option(min=1, help="Inserts that are timed at each size.")] = 60,
+    as_json: JsonOption = False,
+) -> None:
+    """Time what may grow with the number of notes: first index, a look at all files, status, a write; and memory."""
+    from memory_fs.bench.scale import run
+
+    _print(run(say, notes, writes), as_json)
 
 
 @bench_app.command("decode")

@@ -105,6 +105,7 @@ WRITERS = {
     "bench/conversation": "vaults of its own, in temporary folders",
     "bench/core_read": "vaults of its own, in temporary folders",
     "bench/write": "vaults of its own, in temporary folders",
+    "bench/scale": "vaults of its own, in temporary folders",
     "bench/decode": "its report",
 }
 

@@ -1,4 +1,4 @@
-"""A busy program: turns, notes, changes of blocks, flushes, one after the other, and a line for each that is acknowledged.
+"""A busy program: turns, notes, changes of blocks, flushes, and a line for each change that is acknowledged.
 
 Every text holds a word of its own, so that whatever is lost or stale can be told by searching for it.
 """

@@ -1,4 +1,4 @@
-"""Looks at a vault after something happened to it and says what is wrong: files, history, search, what belongs together.
+"""Looks at a vault after something happened to it and says what is wrong with files, history or search.
 
 It only opens and reads, as the next program would; there is no step that mends anything.
 """

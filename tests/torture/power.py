@@ -15,6 +15,7 @@ import random
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from memory_fs import journal
@@ -154,10 +155,12 @@ class Cutter:
         operations = self.recording.operations
         for _ in range(states):
             moment = self.dice.randint(0, len(operations) - 1)
-            made = min(sum(isinstance(o, Told) and "rev" in o.line for o in operations[:moment]), len(self.promises.revs) - 1)
+            made = min(
+                sum(isinstance(o, Told) and "rev" in o.line for o in operations[:moment]), len(self.promises.revs) - 1
+            )
             root = self._make(self._survivors(self.recording, moment, "journal"))
             try:
-                second, _ = record(root, lambda sink: _recover(root), self.folder / "calls")
+                second, _ = record(root, partial(_recover, root), self.folder / "calls")
             except RuntimeError as error:
                 self.tally.fail(f"operation {moment}", f"recovery: {error}")
                 continue
@@ -232,7 +235,7 @@ def restart_machine(times: int = 1) -> None:
     journal.boot_id = lambda: f"run-{times}"
 
 
-def _recover(root: Path) -> None:
+def _recover(root: Path, sink: int) -> None:
     restart_machine()
     Vault(root).close()
 

@@ -18,8 +18,8 @@ from .traced import traced
 from .tree import ROOT, Data, Entry, Node, Operation, Sync, Told, Tree, look
 
 TRACED = """openat open creat close write pwrite64 writev pwritev lseek rename renameat renameat2 unlink unlinkat mkdir
-    mkdirat rmdir link linkat symlink symlinkat truncate ftruncate fallocate fsync fdatasync syncfs sync dup dup2 dup3 fcntl
-    mmap sendfile copy_file_range""".split()
+    mkdirat rmdir link linkat symlink symlinkat truncate ftruncate fallocate fsync fdatasync syncfs sync dup dup2 dup3
+    fcntl mmap sendfile copy_file_range""".split()
 
 
 @dataclass

@@ -2,16 +2,15 @@
 
     python -m tests.torture.syscalls --every 1
 
-A write of one step, an undo, the adoption of a hand edit, a search after it, the first opening of a folder, the start of
-a new vault and the recovery from a kill each run once undisturbed, to count their calls. Then each of them runs again in
-a fresh copy for every call: with SIGKILL on entering it, with an error as its result, with a write that is cut short.
-What is found afterwards has to be the state before or the one after, nothing in between; what was acknowledged has to be
-there; what failed has to be an error of the vault in one line.
+A write of one step, an undo, the adoption of a hand edit, a search after it, the first opening of a folder, the start
+of a new vault and the recovery from a kill each run once undisturbed, to count their calls. Then each of them runs
+again in a fresh copy for every call: with SIGKILL on entering it, with an error as its result, with a write that is cut
+short. What is found afterwards has to be the state before or the one after, nothing in between; what was acknowledged
+has to be there; what failed has to be an error of the vault in one line.
 """
 
 from __future__ import annotations
 
-import os
 import re
 import resource
 import shutil
@@ -146,8 +145,12 @@ def _halfway(root: Path) -> None:
     for number in range(1, 60):
         shutil.copytree(found, root)
         traced(lambda sink: _write(root), _inject(MOVES, "signal=KILL", number))
-        disk = {p.relative_to(root).as_posix(): p.read_bytes() for p in root.rglob("*.*") if ".memory_fs" not in p.parts}
-        if any("stepsecond" in data.decode(errors="replace") for path, data in disk.items() if not path.endswith("tmp")):
+        disk = {
+            p.relative_to(root).as_posix(): p.read_bytes() for p in root.rglob("*.*") if ".memory_fs" not in p.parts
+        }
+        if any(
+            "stepsecond" in data.decode(errors="replace") for path, data in disk.items() if not path.endswith("tmp")
+        ):
             return
         shutil.rmtree(root)
     raise AssertionError(f"no kill left a file in place: {sorted(before)}")
@@ -229,7 +232,9 @@ class Rack:
             if found:
                 name = found[1]
                 counts[name] += 1
-                writes = name in CHANGING and (name != "openat" or re.search(r"O_(CREAT|WRONLY|RDWR)", line) is not None)
+                writes = name in CHANGING and (
+                    name != "openat" or re.search(r"O_(CREAT|WRONLY|RDWR)", line) is not None
+                )
                 if root in line:
                     self.operation.calls.append((name, counts[name], writes, "/git/" in line))
 
@@ -240,7 +245,9 @@ class Rack:
             ways = ["error=EIO"] if writes or turn % RARER == 0 else []
             if writes:
                 ways += ["signal=KILL", *(["error=ENOSPC"] if call in NO_ROOM else [])]
-            if call in ("write", "pwrite64") and not git:  # strace lies about what it wrote: libgit2 believes the system
+            if (
+                call in ("write", "pwrite64") and not git
+            ):  # strace lies about what it wrote: libgit2 believes the system
                 ways.append("retval=3")
             found += [(call, way, number) for way in ways]
         yield from found[::every]
@@ -283,13 +290,17 @@ class Rack:
         before, done = self.operation.states
         wanted = [done] if acknowledged or self.operation.name == "new vault" else [before, done]
         if seen.files not in wanted:
-            self.tally.fail(where, f"{'acknowledged, but ' if acknowledged else ''}{differences(seen.files, wanted[-1])}")
+            self.tally.fail(
+                where, f"{'acknowledged, but ' if acknowledged else ''}{differences(seen.files, wanted[-1])}"
+            )
         for problem in seen.problems:
             self.tally.fail(where, problem)
         by_person = sum("by hand" in change.subject for change in seen.changes)
         if bool(by_person) != self.operation.adopts or by_person > 1 + ("error" in where):
             self.tally.fail(where, f"{by_person} changes by hand in history")
-        self.tally.figures["temporary files left"] = self.tally.figures.get("temporary files left", 0) + len(seen.litter)
+        self.tally.figures["temporary files left"] = self.tally.figures.get("temporary files left", 0) + len(
+            seen.litter
+        )
         trouble = plain_git(root) if self.operation.name in ("first open", "new vault") else ""
         if trouble:
             self.tally.fail(where, trouble)

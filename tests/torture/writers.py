@@ -199,7 +199,9 @@ def judge(tally: Tally, told: dict[str, list[Line]], found: Account) -> None:
             if mark not in found.first and name == "hand" and mark in gone:
                 tally.count("edits that the person replaced before anybody looked")
             elif mark not in found.first:
-                tally.fail(f"{mark} {line.get('way', '')}", f"{'a hand edit' if name == 'hand' else 'an update'} is lost")
+                tally.fail(
+                    f"{mark} {line.get('way', '')}", f"{'a hand edit' if name == 'hand' else 'an update'} is lost"
+                )
             elif found.first[mark] != who[name]:
                 tally.fail(mark, f"written by {who[name]}, in the log under {found.first[mark]}")
             elif found.now[mark] > 1:
@@ -217,7 +219,7 @@ def run(seconds: float = 60.0, pause: float = 0.12) -> Tally:
     tally = Tally("two programs and a person")
     files = {
         BLOCK: new_block("shared", "What everybody writes to.", 20_000, "The first fact."),
-        **{path: "A list\n- of words\n" for path in NOTES},
+        **dict.fromkeys(NOTES, "A list\n- of words\n"),
     }
     with workplace() as folder:
         root = folder / "vault"
