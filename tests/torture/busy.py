@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -72,11 +74,11 @@ class Busy:
         self._dice = random.Random(seed)
         self._number = seed * 10_000
         self._plan: list[str] = []
-        self._open = lambda: Agent(Acknowledging(root, sink, **options), self._model())
+        self._vault = partial(Acknowledging, root, sink, **options)
         self._agent = self._open()
 
-    def _model(self) -> ScriptedModel:
-        return ScriptedModel(iter(lambda: self._reply, None), window=WINDOW)
+    def _open(self) -> Agent:
+        return Agent(self._vault(), ScriptedModel(repeat(self._reply), window=WINDOW))
 
     def go(self, rounds: int = 1_000_000) -> None:
         """Be busy."""

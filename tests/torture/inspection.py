@@ -26,7 +26,7 @@ from memory_fs.search import SPOKEN
 from memory_fs.testing import ScriptedModel
 from memory_fs.vault import Vault
 
-from .base import State
+from .base import State, on_disk
 
 Record = tuple[str, str, str]  # kind, id, text
 
@@ -67,7 +67,7 @@ def inspect(
     try:
         vault = Vault(root)
         with Agent(vault, ScriptedModel([]), say=said.append) as agent:
-            seen.files = vault.disk.scan(vault.history.digest)
+            seen.files = on_disk(vault.root)
             if not adopts:
                 _agrees(vault, seen)
             vault.adopt()

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from memory_fs import journal
 from memory_fs.history import AGENT
-from memory_fs.vault import Vault
+from memory_fs.vault import Transaction, Vault
 
 from .base import Child, Line, State, Tally, after, differences, digests, main, tell, workplace
 from .busy import Busy, busy_vault
@@ -222,9 +222,13 @@ class Cutter:
 
     def _once_more(self, root: Path, made: int) -> list[str]:
         """The change that was lost is made again: what its first attempt left behind must not get in the way."""
-        contents = self.promises.contents[made]
+
+        def again(transaction: Transaction) -> None:
+            for path, data in self.promises.contents[made].items():
+                transaction.put(path, data)
+
         with Vault(root) as vault:
-            vault.transact(lambda t: [t.put(path, data) for path, data in contents.items()], "Again", author=AGENT)
+            vault.transact(again, "Again", author=AGENT)
         seen = inspect(root, since=self.head, words=1)
         wrong = differences(seen.files, self.promises.states[made + 1])
         return [f"made again: {problem}" for problem in [*seen.problems, *([wrong] if wrong else [])]]
@@ -232,7 +236,7 @@ class Cutter:
 
 def restart_machine(times: int = 1) -> None:
     """Let this process believe that it runs after a power cut: the vault asks the system which run of it this is."""
-    journal.boot_id = lambda: f"run-{times}"
+    setattr(journal, "boot_id", lambda: f"run-{times}")  # noqa: B010 (a cached function: mypy minds)
 
 
 def _recover(root: Path, sink: int) -> None:
