@@ -42,6 +42,11 @@ LAYOUTS = [
     "value: |   # a remark\n      Chad\nlimit: 5",
     "value: |\n  Chad",
     "",
+    "{label: human, limit: 5}\n",
+    "{}",
+    "  label: human\n  limit: 5\n",
+    "limit: 5\nmood: |\n  fine",
+    "limit: 5\nmood: |+\n  fine\n\n",
 ]
 
 
@@ -99,6 +104,8 @@ def test_value_that_looks_like_a_number_stays_text(scalar: str) -> None:
         ("limit: 0\n", 1),
         ("label: a\nread_only: 1\n", 2),
         ("- a\n", 1),
+        ("|+", 1),
+        ("''", 1),
         ("value: [a, b]\n", 1),
         ("label: a\nvalue: \x07\n", 2),
         ("a: " + "[" * 5000 + "]" * 5000, 1),

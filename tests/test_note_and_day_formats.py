@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_fs.events import Message, clean
-from memory_fs.formats.day import parse_day, render_message
-from memory_fs.formats.note import Note, note_name, parse_note, render_note
+from memory_fs.formats.day import parse_day, render_message, sections_of
+from memory_fs.formats.day import with_id as day_with_id
+from memory_fs.formats.note import Note, note_name, parse_note, render_note, with_id
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=60)
 LINES = st.lists(
@@ -97,6 +98,44 @@ def test_ignored_front_matter_is_reported_with_its_line() -> None:
     assert parse_note("---\nid: a\ntitle: a: b\n---\nx", "p").warnings[0].startswith("line 3: front matter ignored")
     assert "there twice" in parse_note("---\nid: a\nid: b\n---\nx", "p").warnings[0]
     assert parse_note("---\nid: a\nid: b\n---\nx", "p").id == "a"
+
+
+def test_keys_of_any_length_come_back() -> None:
+    """A source whose key is longer than YAML reads without a mark is written with one."""
+    note = Note("k1", "Hello", source={"x" * 5000: "a", "file": "b"})
+    assert parse_note(render_note(note), "p") == note
+
+
+@pytest.mark.parametrize("bom", ["", "\ufeff"])
+@pytest.mark.parametrize(
+    ("head", "renamed"),
+    [("id: k1", True), ("id: 'k1' # mine", True), ("{id: k1, tags: [a]}", True), ("tags: [a]\nid:   k1", True),
+     ("id:", False), ("id: \nid: k1", False), ("id: [k1]", False), ("tags: [id]", False), ("id: &a k1", False)],
+)  # fmt: skip
+def test_another_id_changes_nothing_else(head: str, renamed: bool, bom: str) -> None:
+    """Only the characters of the id are replaced; where there is none to replace the text stays as it is."""
+    for end in ("\n", "\r\n"):
+        text = bom + f"---\n{head}\n---\nid: k1\n".replace("\n", end)
+        made = with_id(text, "fresh-1")
+        assert made == (text.replace("'k1'", "k1").replace("k1", "fresh-1", 1) if renamed else text)
+        assert (parse_note(made, "p").id == "fresh-1") == renamed
+
+
+def test_sections_are_the_whole_day() -> None:
+    """Put together, the sections of a day are the file, and each says on which line it starts."""
+    text = "\ufeff# 2026-11-29\r\n\n## 10:00:00+00:00 user a1\n\nx\n## 10:00:01 user b\n\n## 10:00:02+00:00 user c1"
+    sections = list(sections_of(text, DAY))
+    assert "".join(section.text for section in sections) == text
+    found = [(one.line, one.message.id if one.message else "", bool(one.problem)) for one in sections]
+    assert found == [(1, "", False), (3, "a1", False), (6, "", True), (8, "c1", False)]
+
+
+def test_message_with_another_id_is_the_same_message() -> None:
+    """Only the id in the heading is replaced, not the same characters in the role, the session or the text."""
+    section = "## 10:00:00+00:00 user user (user, turn 1)\r\n\nuser\n\n"
+    assert day_with_id(section, "fresh") == section.replace("user user", "user fresh")
+    assert day_with_id("\ufeff" + section, "fresh") == "\ufeff" + section.replace("user user", "user fresh")
+    assert day_with_id("## no heading\n", "fresh") == "## no heading\n"
 
 
 def test_second_fence_and_forged_keys_are_text() -> None:

@@ -146,15 +146,11 @@ def _others(found: Mapping) -> dict[str, object]:
 
 
 def _candidates(body: str, found: Mapping, value: str, newline: str) -> list[str]:
-    in_quotes = quoted(value)
-    literal = None if found.flow or not PRINTABLE.match(value) or not value.strip() else value
     place = found.places.get("value")
     if place is None:
-        end = "" if not body or body.endswith("\n") else newline
-        return [
-            body + end + "value: " + _literal("|", 2, literal or value, newline),
-            body + end + f"value: {in_quotes}",
-        ]
+        return _added(body, found, value, newline)
+    in_quotes = quoted(value)
+    literal = None if found.flow or not PRINTABLE.match(value) or not value.strip() else value
     old = body[place.start : place.end]
     block = place.style in ("|", ">")
     # Blank lines below a block scalar belong to it for YAML, but to the layout of the file for its reader.
@@ -167,6 +163,17 @@ def _candidates(body: str, found: Mapping, value: str, newline: str) -> list[str
         out.append(start + _literal(header, indent, literal, newline) + (rest if block else _after_line(rest)))
     end = newline if block else ""
     return [*out, start + in_quotes + end + rest]
+
+
+def _added(body: str, found: Mapping, value: str, newline: str) -> list[str]:
+    """The ways to add the key to a file that has none: below the others, or above where that would change the last."""
+    line, indent = f"value: {quoted(value)}", " " * found.indent
+    before, after = body[: found.start], body[found.start :]
+    if found.flow:
+        return [f"{before}{{{line}{', ' if found.data else ''}{after[1:]}"]
+    end = body + ("" if not body or body.endswith("\n") else newline) + indent
+    literal = [end + "value: " + _literal("|", 2 + found.indent, value, newline)] if value.strip() else []
+    return [*literal, end + line, before + line + newline + indent + after]
 
 
 def _first_line_end(text: str) -> int:

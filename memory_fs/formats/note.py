@@ -102,7 +102,7 @@ def with_id(text: str, note_id: str) -> str:
         place = load_mapping(found.group(1)).places.get("id")
     except FormatError:
         return text
-    if place is None:
+    if place is None or place.start == place.end:
         return text
     start = found.start(1) + len(text) - len(text.removeprefix(BOM))
     return text[: start + place.start] + scalar(note_id) + text[start + place.end :]

@@ -15,6 +15,7 @@ import yaml
 from memory_fs.errors import FormatError
 
 DEEPEST = 16
+LONGEST_KEY = 1000  # characters; YAML wants a longer one to be marked as a key
 # Characters that may stand as they are in a `|` scalar; line ends other than \n would be changed by YAML.
 PRINTABLE = re.compile(r"[\t\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]*\Z")
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -41,14 +42,18 @@ class Scalar:
 
 @dataclass
 class Mapping:
-    """A top-level mapping: its data, where each scalar value stands, and what was odd about it."""
+    """A top-level mapping: its data, where each scalar value stands, and what was odd about it.
+
+    `flow` is for braces; `start` is where it starts and `indent` how far its keys are indented, both in characters.
+    """
 
     data: dict[str, Any] = field(default_factory=dict)
     places: dict[str, Scalar] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     flow: bool = False
-    end: int = 0
+    start: int = 0
+    indent: int = 0
 
 
 def load_mapping(text: str, path: str | None = None, first_line: int = 1) -> Mapping:
@@ -109,11 +114,11 @@ def _refuse_active_parts(text: str) -> None:
 
 def _mapping(node: Any, loader: Any, first_line: int) -> Mapping:
     found = Mapping()
-    if node is None or (isinstance(node, yaml.ScalarNode) and node.value == ""):
+    if node is None or (isinstance(node, yaml.ScalarNode) and not node.value and not node.style):
         return found
     if not isinstance(node, yaml.MappingNode):
         raise _Refused("expected `key: value` lines", node.start_mark)
-    found.flow, found.end = bool(node.flow_style), node.end_mark.index
+    found.flow, found.start, found.indent = bool(node.flow_style), node.start_mark.index, node.start_mark.column
     for key_node, value_node in node.value:
         key, line = str(getattr(key_node, "value", "")), key_node.start_mark.line + first_line
         if key in found.data:
@@ -152,7 +157,7 @@ def quoted(value: str) -> str:
 def scalar(value: Any) -> str:
     """A value on one line, quoted only where it must be."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{scalar(str(key))}: {scalar(item)}" for key, item in value.items()) + "}"
+        return "{" + ", ".join(_pair(scalar(str(key)), scalar(item)) for key, item in value.items()) + "}"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(scalar(item) for item in value) + "]"
     if isinstance(value, str) and (not PRINTABLE.match(value) or set(value) & set("\t\n")):
@@ -160,3 +165,7 @@ def scalar(value: Any) -> str:
     # As an item of a list: a text that is safe there is safe everywhere on the line.
     text = yaml.safe_dump([value], default_flow_style=True, allow_unicode=True, width=2**31)
     return text.strip()[1:-1]
+
+
+def _pair(key: str, value: str) -> str:
+    return f"{key}: {value}" if len(key) < LONGEST_KEY else f"? {key} : {value}"
