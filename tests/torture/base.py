@@ -20,7 +20,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import memory_fs
 from memory_fs.bench.table import table
@@ -204,6 +204,13 @@ def differences(found: State, wanted: State) -> str:
     return "; ".join(f"{what}: {', '.join(paths[:4])}" for what, paths in parts.items() if paths)
 
 
-def main(run: Callable[..., Tally], description: str | None, **defaults: Any) -> None:
+class Reporting(Protocol):
+    """What a run ends with."""
+
+    def report(self) -> int:
+        """Print it; the exit status."""
+
+
+def main(run: Callable[..., Reporting], description: str | None, **defaults: Any) -> None:
     """Run a module as a program."""
     sys.exit(run(**vars(options(description, **defaults))).report())

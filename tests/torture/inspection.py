@@ -28,7 +28,7 @@ from memory_fs.vault import Vault
 
 from .base import State, on_disk
 
-Record = tuple[str, str, str]  # kind, id, text
+Record = tuple[str, str, str, str]  # kind, id, title, text
 
 
 @dataclass
@@ -118,7 +118,7 @@ def _together(agent: Agent) -> Iterator[str]:
     """What one step wrote is there together: a note, the call that saved it, and the result that says so."""
     messages = list(agent.recall.all())
     saved = {m.content.split()[-1] for m in messages if m.role == "result" and m.content.startswith("saved as note")}
-    notes = {note for kind, note, text in records(agent) if kind == "archival" and text.startswith("step")}
+    notes = {note for kind, note, _, text in records(agent) if kind == "archival" and text.startswith("step")}
     if saved != notes:
         yield f"recall and notes disagree about {', '.join(sorted(saved ^ notes))}"
     calls, results = (sum(m.role == role for m in messages) for role in ("call", "result"))
@@ -132,13 +132,16 @@ def records(agent: Agent) -> list[Record]:
     for path in agent.vault.files():
         if path.startswith("archival/"):
             note = parse_note(agent.vault.read(path) or "", path)
-            found.append(("archival", note.id, f"{note.title} {note.text}".strip()))
-    return found + [("recall", m.id, m.content) for m in agent.recall.all() if m.role in SPOKEN]
+            found.append(("archival", note.id, note.title, note.text))
+    return found + [("recall", m.id, "", m.content) for m in agent.recall.all() if m.role in SPOKEN]
 
 
 # -- search ---------------------------------------------------------------------------------------------------------
 
-_words = lru_cache(maxsize=20_000)(lambda text: frozenset(tokens(text)))
+
+@lru_cache(maxsize=20_000)
+def _words(title: str, text: str) -> frozenset[str]:
+    return frozenset(tokens(f"{title} {text}"))
 
 
 def _finds(agent: Agent, words: int) -> Iterator[str]:
@@ -149,13 +152,13 @@ def _finds(agent: Agent, words: int) -> Iterator[str]:
         mine = [record for record in there if record[0] == kind]
         if agent.search.count(kind) != len(mine):
             yield f"{agent.search.count(kind)} {kind} records in the index, {len(mine)} in the files"
-        for _, record, text in dice.sample(mine, min(words, len(mine))) + mine[-2:]:
+        for _, record, title, text in dice.sample(mine, min(words, len(mine))) + mine[-2:]:
             hit = agent.search.index.get(kind, record)
-            if hit is None or not text.endswith(hit.text):
+            if hit is None or hit.text != text:
                 yield f"{kind} {record} is {'missing' if hit is None else 'stale'} in the index"
-            word = max(sorted(_words(text)), key=len, default="")
+            word = max(sorted(_words(title, text)), key=len, default="")
             page = agent.search.search(kind, word, size=len(mine) + 1)
-            wanted = {id for _, id, other in mine if word in _words(other)}
+            wanted = {id for _, id, *other in mine if word in _words(*other)}
             if word and {hit.id for hit in page.hits} != wanted:
                 yield f"{kind}: {word} finds {sorted({hit.id for hit in page.hits} ^ wanted)[:4]} wrongly"
 
