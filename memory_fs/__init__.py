@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from memory_fs.agent import Agent, Step
+    from memory_fs.change import Change
     from memory_fs.errors import MemoryFsError
     from memory_fs.events import Event
-    from memory_fs.history import Change
     from memory_fs.starter import init_vault
     from memory_fs.vault import Vault
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from memory_fs import policy
 from memory_fs.archival import Archival
+from memory_fs.change import Change
 from memory_fs.core import Core
 from memory_fs.errors import FunctionError
 from memory_fs.events import Call, Event, Message, Result
@@ -23,7 +24,6 @@ from memory_fs.executor import Executor
 from memory_fs.formats.block import Block
 from memory_fs.formats.settings import QueueState
 from memory_fs.functions import Function, FunctionTable, grammar
-from memory_fs.history import Change
 from memory_fs.llm import Completion, Flag, Model
 from memory_fs.memory_functions import PAPER, Memory, default_table
 from memory_fs.pressure import MemoryPressure

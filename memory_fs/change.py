@@ -10,6 +10,8 @@ from functools import cached_property
 Author = tuple[str, str]
 """A name and an e-mail address."""
 
+AGENT: Author = ("agent", "agent@memory-fs.invalid")
+
 
 @dataclass(frozen=True, eq=False)
 class Change:

@@ -25,7 +25,7 @@ def log(
     from memory_fs.show import change_json, emit_change, emit_json
 
     with open_vault(vault) as opened:
-        opened.adopt()
+        opened.look()
         changes = list(islice(opened.history.log(path), limit))
         if as_json:
             return emit_json([change_json(change) for change in changes])
@@ -46,7 +46,7 @@ def diff(
     from memory_fs.undo import MEMORY
 
     with open_vault(vault) as opened:
-        opened.adopt()
+        opened.look()
         changes = list(islice(opened.history.log_of(MEMORY), count))
         if as_json:
             return emit_json([change_json(change) for change in changes])

@@ -1,4 +1,4 @@
-"""The files below a vault's root: which paths are allowed, whole writes, the lock, and what is there now.
+"""The files below a vault's root: reading, whole writes, the lock; what is there now is for `memory_fs.scan`.
 
 The only module that writes memory files. It knows bytes and paths; what they mean is for others.
 """
@@ -8,81 +8,20 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
-import json
 import os
-import secrets
 import stat
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from memory_fs.errors import Conflict, VaultError
-from memory_fs.events import clean
-from memory_fs.swap import swap
-
-SYNCFS: Any = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None) if sys.platform == "linux" else None
-INNER = ".memory_fs"
-TOP_FILES = ("memory.yaml", "system.md", "queue.yaml")
-FOLDERS = {"core": (".yaml",), "recall": (".md",), "archival": (".md", ".markdown", ".txt")}
-_Found = tuple[str, "os.DirEntry[str]"]
-RACY_NS = 2_000_000_000  # a file younger than this may change again without a new time stamp
-_RESERVED = {"con", "prn", "aux", "nul", *(f"{name}{n}" for name in ("com", "lpt") for n in range(1, 10))}
+from memory_fs.paths import FOLDERS, INNER, TOP_FILES, check_path, is_memory_file
+from memory_fs.scan import Scan, digest
+from memory_fs.swap import SYNCFS, swap, sync_folder, write_aside
 
 
-def is_memory_file(path: str) -> bool:
-    """Whether a path (relative, `/` between its parts) is one that the vault keeps: no editor's droppings."""
-    top, _, rest = path.partition("/")
-    if not rest:
-        return top in TOP_FILES
-    name = rest.rsplit("/", 1)[-1]
-    hidden = any(part.startswith(".") for part in rest.split("/"))
-    return not hidden and name.endswith(FOLDERS.get(top, ())) and (top != "core" or "/" not in rest)
-
-
-def check_path(path: str, *, new: bool = False) -> str:
-    """The path itself, when a file of the vault may have it.
-
-    Args:
-        path: relative, `/` between its parts.
-        new: the program chooses it, so every system has to take it; a person's file may have any name that theirs took.
-
-    Raises:
-        VaultError: it is absolute, climbs, names another kind of file, or no file system could hold it.
-    """
-    parts = path.split("/")
-    reason = None
-    if any(part in ("", ".", "..") for part in parts):
-        reason = "it must be relative, without empty parts, `.` or `..`"
-    elif "\0" in path or any(len(part.encode(errors="surrogatepass")) > 255 for part in parts):
-        reason = "a name has more than 255 bytes, or NUL"
-    elif not is_memory_file(path):
-        reason = "only core/*.yaml, recall/, archival/, memory.yaml, system.md and queue.yaml are memory"
-    elif new or os.name == "nt":  # there, such names mean something else
-        reason = _unportable(path, parts)
-    if reason:
-        raise VaultError(f"path {path[:80]!r} refused: {reason}", path=path[:80])
-    return path
-
-
-def _unportable(path: str, parts: list[str]) -> str | None:
-    if any(char in '\\:*?"<>|' or ord(char) < 32 for char in path):
-        return "it holds a character that file names must not have"
-    if any(part.split(".")[0].casefold() in _RESERVED or part.endswith((" ", ".")) for part in parts):
-        return "a name is reserved"
-    return None
-
-
-class Disk:
+class Disk(Scan):
     """The files of one vault."""
-
-    def __init__(self, root: Path) -> None:
-        """Args: root: the vault's folder, which must exist."""
-        self.root = root.resolve()
-        self.inner = self.root / INNER
-        self.troubles: dict[str, str] = {}
-        self._seen: dict[str, tuple[int, int, str]] = {}
 
     def place(self, path: str) -> Path:
         """Where a checked path stands on disk, symbolic links followed.
@@ -147,12 +86,12 @@ class Disk:
                     raise Conflict(f"{path} was changed at the same moment", path=path)
                 del waiting[path]
             for folder in {self.place(path).parent for path in files}:
-                _sync_folder(folder)
+                sync_folder(folder)
 
         try:
             for path, data in files.items():
                 place = self.place(path)
-                waiting[path] = (place, None if data is None else _write_aside(place, data))
+                waiting[path] = (place, None if data is None else write_aside(place, data))
             yield install
         except OSError as error:
             what = error.filename or "the vault"
@@ -207,141 +146,6 @@ class Disk:
         finally:
             os.close(handle)
 
-    # -- what is there ------------------------------------------------------------------------------------------
-
-    def scan(self, digest: Callable[[bytes], str]) -> dict[str, str]:
-        """path -> digest of every memory file now on disk.
-
-        A file is read only when its size or time differs from the last scan, or when it is so young that it could
-        change without a new time stamp. What cannot be listed or read is unknown, not deleted: it keeps its last
-        digest, and `troubles` says why.
-        """
-        self.troubles = {}
-        now, before = time.time_ns(), self._seen
-        seen: dict[str, tuple[int, int, str]] = {}
-        found: dict[str, str] = {}
-        for path, entry in self._entries():
-            known = before.get(path)
-            try:
-                seen_now = entry.stat(follow_symlinks=False)
-                if known is None or known[0] != seen_now.st_size or known[1] != seen_now.st_mtime_ns:
-                    known = (seen_now.st_size, seen_now.st_mtime_ns, digest(Path(entry.path).read_bytes()))
-            except FileNotFoundError:
-                continue
-            except OSError as error:
-                self.troubles[path] = error.strerror or str(error)
-                if known is None:
-                    continue
-            found[path] = known[2]
-            young = now - known[1] <= RACY_NS
-            seen[path] = (known[0], -1, known[2]) if young else known
-        for path in filter(self.is_unknown, before if self.troubles else ()):
-            seen[path], found[path] = before[path], before[path][2]
-        self._seen = seen
-        return found
-
-    def count(self, folder: str) -> int:
-        """How many memory files a folder such as `archival/` holds."""
-        return len(self._list(folder, True, []))
-
-    def _entries(self) -> list[_Found]:
-        found = self._list("", False, [])
-        for folder in FOLDERS:
-            self._list(f"{folder}/", folder != "core", found)
-        return found
-
-    def _list(self, prefix: str, deep: bool, found: list[_Found]) -> list[_Found]:
-        """Add the memory files below a folder; as few steps a file as can be, since every search comes through here."""
-        try:
-            with os.scandir(self.root / prefix) as entries:
-                ordered = list(entries)
-        except FileNotFoundError:
-            return found
-        except OSError as error:
-            self.troubles[prefix] = error.strerror or str(error)
-            return found
-        endings = FOLDERS.get(prefix.partition("/")[0], ())
-        for entry in ordered:
-            name = entry.name
-            if not name.isascii() and clean(name) != name:
-                self.troubles[clean(prefix + name)] = "its name is no UTF-8; rename it"
-            elif entry.is_file(follow_symlinks=False):
-                if (name.endswith(endings) and name[0] != ".") if prefix else name in TOP_FILES:
-                    found.append((prefix + name, entry))
-            elif entry.is_symlink():
-                if is_memory_file(prefix + name):
-                    self.troubles[prefix + name] = "a symbolic link is not followed"
-            elif deep and name[0] != ".":
-                self._list(f"{prefix}{name}/", deep, found)
-        return found
-
-    def is_unknown(self, path: str) -> bool:
-        """Whether the last scan could not tell if a file is there: it, or a folder above it, could not be read."""
-        return path.startswith(tuple(self.troubles))
-
-    def load_seen(self) -> None:
-        """Take up the last scan of an earlier program."""
-        try:
-            saved = json.loads((self.inner / "scan.json").read_text(encoding="utf-8"))
-            self._seen = {path: (int(a), int(b), str(c)) for path, (a, b, c) in saved.items()}
-        except (OSError, ValueError, TypeError, AttributeError):
-            self._seen = {}  # a loss costs time only
-
-    def save_seen(self) -> None:
-        """Keep the last scan for the next program."""
-        with contextlib.suppress(OSError):
-            place = self.inner / "scan.json"
-            _write_aside(place, json.dumps(self._seen).encode(), sync=False).replace(place)
-
-
-def _write_aside(place: Path, data: bytes, sync: bool = True) -> Path:
-    """Write the bytes under a new name beside their place, and make sure that all of them are on disk."""
-    _make_folder(place.parent)
-    aside = place.parent / f".{secrets.token_hex(8)}.tmp"
-    handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _mode(place))
-    try:
-        view = memoryview(data)
-        while view:  # a write may take less than it is given
-            view = view[os.write(handle, view) :]
-        if os.fstat(handle).st_size != len(data):
-            raise OSError(5, "short write", str(aside))
-        if sync and SYNCFS is None:
-            os.fsync(handle)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            aside.unlink()
-        if isinstance(error, OSError) and error.filename is None:
-            raise OSError(error.errno, error.strerror, str(place)) from error
-        raise
-    finally:
-        os.close(handle)
-    return aside
-
-
-def _mode(place: Path) -> int:
-    try:
-        return place.stat().st_mode & 0o777
-    except OSError:
-        return 0o644
-
-
-def _make_folder(folder: Path) -> None:
-    if folder.is_dir():
-        return
-    _make_folder(folder.parent)
-    folder.mkdir(exist_ok=True)
-    _sync_folder(folder.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    if SYNCFS is not None or os.name == "nt":  # Windows cannot open a folder
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
 
 def _try_lock(handle: int) -> bool:
     try:
@@ -356,3 +160,6 @@ def _try_lock(handle: int) -> bool:
     except OSError:
         return False
     return True
+
+
+__all__ = ["FOLDERS", "INNER", "SYNCFS", "TOP_FILES", "Disk", "check_path", "digest", "is_memory_file"]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 Clock = Callable[[], datetime]  # aware; the vault turns it into its own zone
 IdSource = Callable[[], str]  # short, never the same twice
+_LETTERS = "23456789abcdefghijkmnpqrstuvwxyz"
 
 MessageRole = Literal["user", "assistant", "call", "result", "system"]
 """Who a message in recall is from: the person, the agent's words to the person, a function call, what the function
@@ -81,3 +83,13 @@ def clean(text: str) -> str:
     except UnicodeEncodeError:
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
+
+
+def system_clock() -> datetime:
+    """Now, in UTC."""
+    return datetime.now(UTC)
+
+
+def random_id() -> str:
+    """Eight letters and digits, none of them easily misread."""
+    return "".join(secrets.choice(_LETTERS) for _ in range(8))

@@ -15,13 +15,12 @@ from pathlib import Path
 import pygit2
 from pygit2.enums import FileMode, ObjectType, RepositoryInitFlag, SortMode
 
-from memory_fs.change import Author, Change
+from memory_fs.change import AGENT, Author, Change
 from memory_fs.errors import VaultError
 from memory_fs.events import clean
 from memory_fs.objects import Objects
 
 MAIN = "refs/heads/main"
-AGENT = ("agent", "agent@memory-fs.invalid")
 
 
 class History:
@@ -77,11 +76,6 @@ class History:
         except pygit2.GitError as error:
             raise VaultError(f"the history's branch is damaged ({error}); see `memory-fs doctor`") from error
         return str(reference.target) if reference else None
-
-    @staticmethod
-    def digest(data: bytes) -> str:
-        """The git blob id of these bytes."""
-        return str(pygit2.hash(data))
 
     def blob_id(self, path: str, rev: str | None = None) -> str | None:
         """The blob id of a file at a commit (default: the newest), or None where it is not there."""

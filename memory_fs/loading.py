@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from memory_fs.change import Author, Change
 from memory_fs.disk import INNER
 from memory_fs.errors import ModelError
 from memory_fs.formats.settings import Settings
 from memory_fs.formats.strict_yaml import scalar
-from memory_fs.history import Author, Change
 from memory_fs.llm import Turn
 from memory_fs.vault import Transaction, Vault
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from memory_fs.change import Change
 from memory_fs.core import Core
 from memory_fs.errors import PromptTooLong
 from memory_fs.events import Message
 from memory_fs.formats.settings import QueueState
-from memory_fs.history import Change
 from memory_fs.llm import Model
 from memory_fs.prompt import Prompt
 from memory_fs.queue_manager import ALERT, QueueManager

@@ -6,7 +6,7 @@ each; of recall only what the person and the agent said to each other, so that a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -27,6 +27,8 @@ class Search:
         self.vault = vault
         self._say = say
         self._index: Index | None = None
+        self._files: Mapping[str, str] = {}
+        self._searchable: Mapping[str, str] = {}
 
     @property
     def index(self) -> Index:
@@ -38,8 +40,10 @@ class Search:
     def sync(self, progress: Callable[[int, int], None] | None = None) -> int:
         """Bring the index up to date with the files; returns how many files differed."""
         files = self.vault.files()
-        searchable = {path: blob for path, blob in files.items() if path.startswith(("archival/", "recall/"))}
-        return self.index.sync(searchable, self.load, progress)
+        if files is not self._files:
+            self._files = files
+            self._searchable = {path: blob for path, blob in files.items() if path.startswith(("archival/", "recall/"))}
+        return self.index.sync(self._searchable, self.load, progress)
 
     def search(self, kind: str, query: str, **options: Any) -> Page:
         """Search what is on disk now; options as for `Index.search`."""

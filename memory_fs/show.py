@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from memory_fs.agent import Step
-    from memory_fs.history import Change
+    from memory_fs.change import Change
     from memory_fs.index import Page
 
 _PICTURES = {code: chr(0x2400 + code) for code in range(32) if code not in (9, 10)}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from memory_fs.change import Change
 from memory_fs.events import Call, Event, Message, MessageRole, Result, clean
-from memory_fs.history import Change
 from memory_fs.llm import Completion
 from memory_fs.prompt import Prompt, call_text
 from memory_fs.vault import Vault

@@ -1,4 +1,4 @@
-"""Put a file in place, or take one away, only if what is there is still what is known of it.
+"""Whole files: written under another name, then put in place only if what is there is still what is known of it.
 
 A look before the rename leaves a moment in which a person's save would be lost. Where the system can exchange two names
 at once (Linux, renameat2), the look comes after: what was there is at hand then, and goes back if it is another.
@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+SYNCFS: Any = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None) if sys.platform == "linux" else None
 _RENAME: Any = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if sys.platform == "linux" else None
 _HERE, _KEEP, _EXCHANGE = -100, 1, 2  # AT_FDCWD, RENAME_NOREPLACE, RENAME_EXCHANGE
 _CANNOT = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)  # an old kernel, or a file system without it
@@ -76,3 +77,53 @@ def _read(place: Path) -> bytes | None:
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         return place.read_bytes()
     return None
+
+
+def write_aside(place: Path, data: bytes, sync: bool = True) -> Path:
+    """Write the bytes under a new name beside their place, and make sure that all of them are on disk."""
+    _make_folder(place.parent)
+    aside = place.parent / f".{secrets.token_hex(8)}.tmp"
+    handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _mode(place))
+    try:
+        view = memoryview(data)
+        while view:  # a write may take less than it is given
+            view = view[os.write(handle, view) :]
+        if os.fstat(handle).st_size != len(data):
+            raise OSError(5, "short write", str(aside))
+        if sync and SYNCFS is None:
+            os.fsync(handle)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            aside.unlink()
+        if isinstance(error, OSError) and error.filename is None:
+            raise OSError(error.errno, error.strerror, str(place)) from error
+        raise
+    finally:
+        os.close(handle)
+    return aside
+
+
+def _mode(place: Path) -> int:
+    try:
+        return place.stat().st_mode & 0o777
+    except OSError:
+        return 0o644
+
+
+def _make_folder(folder: Path) -> None:
+    if folder.is_dir():
+        return
+    _make_folder(folder.parent)
+    folder.mkdir(exist_ok=True)
+    sync_folder(folder.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the names in a folder are on the device, where nothing else waits for that."""
+    if SYNCFS is not None or os.name == "nt":  # Windows cannot open a folder
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from memory_fs.change import Author, Change
 from memory_fs.errors import VaultError
-from memory_fs.history import Author, Change
 from memory_fs.vault import Transaction, Vault
 
 MEMORY = ("core", "archival", "system.md", "memory.yaml")

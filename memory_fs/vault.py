@@ -9,28 +9,29 @@ put on top.
 from __future__ import annotations
 
 import contextlib
-import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
+from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from zoneinfo import ZoneInfo
 
-from memory_fs.disk import INNER, SYNCFS, Disk
+from memory_fs.change import AGENT, Author, Change
+from memory_fs.disk import INNER, SYNCFS, Disk, digest
 from memory_fs.errors import Conflict, FormatError, VaultError
-from memory_fs.events import Clock, IdSource
+from memory_fs.events import Clock, IdSource, random_id, system_clock
 from memory_fs.formats.settings import Settings, parse_settings
-from memory_fs.history import AGENT, Author, Change, History, person
 from memory_fs.journal import Journal
-from memory_fs.recovery import recover, take_back
 from memory_fs.transaction import Transaction, decode
+
+if TYPE_CHECKING:
+    from memory_fs.history import History
 
 T = TypeVar("T")
 PROGRAM = ("memory_fs", "program@memory-fs.invalid")
 _MANY = 64  # files; a larger change waits for a second sync
-_LETTERS = "23456789abcdefghijkmnpqrstuvwxyz"
 
 
 def is_vault(folder: Path) -> bool:
@@ -65,16 +66,6 @@ def create_vault(root: Path, files: Mapping[str, str], *, clock: Clock | None = 
         vault.transact(work, "Start a new vault", author=PROGRAM)
 
 
-def system_clock() -> datetime:
-    """Now, in UTC."""
-    return datetime.now(UTC)
-
-
-def random_id() -> str:
-    """Eight letters and digits, none of them easily misread."""
-    return "".join(secrets.choice(_LETTERS) for _ in range(8))
-
-
 class Vault:
     """One agent's memory on disk."""
 
@@ -101,18 +92,24 @@ class Vault:
         self._settings: tuple[bytes | None, Settings] | None = None
         self._known: dict[str, str] | None = None  # path -> blob id at `_known_rev`
         self._known_rev = ""
+        self._same: Mapping[str, str] | None = None  # the last scan that was as history has it
         self.disk.load_seen()
-        git = self.root / INNER / "git"
-        if (git / "HEAD").exists():  # reading alone takes no lock
-            self.history = History(git, SYNCFS is not None)
-        else:
-            with self._locked():
-                self.history = History(git, SYNCFS is not None)
         self.journal = Journal(self.root / INNER, SYNCFS is not None)
         self._wrote = False
         if self.journal.unfinished():
             with self._locked():
-                recover(self.disk, self.history, self.journal)
+                self._recover()
+
+    @cached_property
+    def history(self) -> History:
+        """Every change as a git commit; opened when it is first needed, since reading and searching need none."""
+        from memory_fs.history import History
+
+        git = self.root / INNER / "git"
+        if (git / "HEAD").exists():  # reading alone takes no lock
+            return History(git, SYNCFS is not None)
+        with self._locked():
+            return History(git, SYNCFS is not None)
 
     # -- reading ------------------------------------------------------------------------------------------------
 
@@ -175,7 +172,7 @@ class Vault:
             Conflict: somebody changed the same file again and again.
         """
         with self._locked():
-            recover(self.disk, self.history, self.journal)
+            self._recover()
             for attempt in range(8):
                 transaction = Transaction(self.disk)
                 result = work(transaction)
@@ -209,6 +206,8 @@ class Vault:
             with contextlib.suppress(
                 VaultError, OSError
             ):  # if even that fails, the next transaction finishes the change
+                from memory_fs.recovery import take_back
+
                 take_back(self.disk, self.history, rev)
                 if number:
                     self.journal.cancel(number)
@@ -229,7 +228,7 @@ class Vault:
             if data is None:
                 self._known.pop(path, None)
             else:
-                self._known[path] = self.history.digest(data)
+                self._known[path] = digest(data)
 
     # -- hand edits ---------------------------------------------------------------------------------------------
 
@@ -239,38 +238,36 @@ class Vault:
         Returns:
             The change, or None when there was nothing.
         """
-        return self._scan()[1]
-
-    def files(self) -> dict[str, str]:
-        """path -> blob id of every memory file now on disk.
-
-        Hand edits are in history when this returns; only where that cannot be written they have to wait.
-        """
-        try:
-            return self._scan()[0]
-        except VaultError:
-            return self.disk.scan(self.history.digest)
-
-    def _scan(self) -> tuple[dict[str, str], Change | None]:
-        """Look at every file. Looking needs no lock; it is taken only when something was edited."""
-        found = self.disk.scan(self.history.digest)
+        found = self.disk.scan()
         if not self._differing(found):
-            return found, None
+            return None
         with self._locked():
-            recover(self.disk, self.history, self.journal)
-            edited = {path: self.disk.read(path) for path in self._differing(found)}
-            change = self._adopt(edited)
-        # What the lock was waited for, or what was finished here, may have changed these files again.
-        found |= {path: self.history.digest(data) for path, data in edited.items() if data is not None}
-        return {path: blob for path, blob in found.items() if path not in edited or edited[path] is not None}, change
+            self._recover()
+            return self._adopt({path: self.disk.read(path) for path in self._differing(found)})
+
+    def look(self) -> None:
+        """Take hand edits into history where that can be; a history that cannot be written can still be read."""
+        with contextlib.suppress(VaultError):
+            self.adopt()
+
+    def files(self) -> Mapping[str, str]:
+        """path -> digest of every memory file now on disk, hand edits included; the same object where nothing changed.
+
+        A reader asks this: it takes no lock, and leaves hand edits for the next write, turn or `adopt`.
+        """
+        return self.disk.scan()
 
     def _differing(self, found: Mapping[str, str]) -> list[str]:
+        """The files that are not as history has them."""
         head = self.history.head
+        if found is self._same and head == self._known_rev:
+            return []
         if self._known is None or self._known_rev != head:
             self._known, self._known_rev = self.history.tree(), head or ""
         known = self._known
         changed = [path for path, blob in found.items() if known.get(path) != blob]
         gone = [path for path in known if path not in found and not self.disk.is_unknown(path)]
+        self._same = None if changed or gone else found
         return sorted(changed + gone)
 
     def _adopt(self, on_disk: Mapping[str, bytes | None]) -> Change | None:
@@ -278,18 +275,27 @@ class Vault:
         edited = {
             path: data
             for path, data in on_disk.items()
-            if self.history.blob_id(path) != (None if data is None else self.history.digest(data))
+            if self.history.blob_id(path) != (None if data is None else digest(data))
         }
         if not edited:
             return None
         first = "Start" if self.history.head is None else "Edit"
         names = ", ".join(sorted(edited)[:3]) + (f" and {len(edited) - 3} more" if len(edited) > 3 else "")
+        from memory_fs.history import person
+
         rev = self.history.prepare(edited, person(), f"{first} {names} by hand", {}, self._clock())
         if rev is None:
             return None
         self.history.finish(rev)
         self._note_commit(rev, edited)
         return self.history.show(rev)
+
+    def _recover(self) -> None:
+        """Finish or drop what a crash left; the lock is held."""
+        if self.journal.unfinished():
+            from memory_fs.recovery import recover
+
+            recover(self.disk, self.history, self.journal)
 
     def settle(self) -> None:
         """Wait until a power cut could take nothing back any more, not even for a recovery to finish it."""
@@ -316,9 +322,9 @@ class Vault:
     def close(self) -> None:
         """Release the repository; the vault stays as it is."""
         self.settle()
-        if self._known is not None:
-            self.disk.save_seen()
-        self.history.close()
+        self.disk.save_seen()
+        if "history" in self.__dict__:
+            self.history.close()
 
     def __enter__(self) -> Vault:
         """Use the vault in a `with` statement."""

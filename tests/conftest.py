@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from memory_fs.agent import Agent
+from memory_fs.change import Change
 from memory_fs.core import Core
 from memory_fs.errors import ModelError
 from memory_fs.events import Message
 from memory_fs.formats.block import new_block
 from memory_fs.formats.settings import DEFAULT_MODEL
-from memory_fs.history import Change
 from memory_fs.llm import Turn
 from memory_fs.prompt import ANSWER
 from memory_fs.testing import Reply, ScriptedModel, call, make_vault

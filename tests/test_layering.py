@@ -52,7 +52,8 @@ vault
 recovery history_check
 transaction history journal
 disk change objects
-swap
+scan
+swap paths
 llm
 formats
 events
@@ -92,7 +93,8 @@ OUTSIDE = {
 WRITERS = {
     "disk": "memory files, on the one write path",
     "objects": "object files that a power cut tore",
-    "swap": "its last step: a whole file into its place",
+    "swap": "whole files aside and into their place",
+    "scan": "the memory of the last scan, which is derived",
     "journal": "the names of the last changes, beside the history",
     "history": "two small files beside a new repository when it is made; and a branch that a power cut tore",
     "history_check": "an object or a branch that was lost, on request of the doctor",

@@ -403,6 +403,7 @@ def test_file_with_an_unportable_name_is_memory_like_any_other(vault: Vault) -> 
         edit_by_hand(vault, path, "Biscuit\n")
         assert vault.read(path) == "Biscuit\n"
     assert vault.files().keys() >= set(UNPORTABLE)
+    vault.adopt()
     assert sorted(changes_of(vault)[0].paths) == sorted(UNPORTABLE)
     for path in UNPORTABLE:
         (vault.root / path).unlink()
@@ -419,6 +420,7 @@ def test_file_name_that_is_no_text_is_reported_and_blocks_nothing(vault: Vault) 
     edit_by_hand(vault, "archival/good.md", "Biscuit\n")
     assert "archival/good.md" in vault.files()
     assert [path for path in vault.disk.troubles if "bad" in path]
+    vault.adopt()
     assert changes_of(vault)[0].paths == ("archival/good.md",)
 
 

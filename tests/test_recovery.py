@@ -10,7 +10,7 @@ import pytest
 
 from memory_fs import journal as journals
 from memory_fs import swap as swaps
-from memory_fs.disk import Disk
+from memory_fs.disk import Disk, digest
 from memory_fs.errors import Conflict
 from memory_fs.history import AGENT
 from memory_fs.journal import Journal
@@ -49,7 +49,7 @@ def reboot(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def object_of(vault: Vault, data: bytes) -> Path:
     """Where the history keeps a text."""
-    blob = vault.history.digest(data)
+    blob = digest(data)
     return vault.root / ".memory_fs/git/objects" / blob[:2] / blob[2:]
 
 

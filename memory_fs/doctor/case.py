@@ -14,10 +14,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from memory_fs.disk import FOLDERS, INNER, SYNCFS, Disk, is_memory_file
+from memory_fs.disk import FOLDERS, INNER, SYNCFS, Disk, digest, is_memory_file
 from memory_fs.errors import VaultError
 from memory_fs.events import clean
-from memory_fs.history import History
 from memory_fs.history_check import Checkup
 from memory_fs.journal import Journal
 from memory_fs.vault import Vault
@@ -144,7 +143,7 @@ class Case:
         for number, entry in enumerate(found, 1):
             try:
                 data = (self.root / entry.path).read_bytes()
-                self.blobs[entry.path] = History.digest(data)
+                self.blobs[entry.path] = digest(data)
                 yield entry.path, data
             except FileNotFoundError:
                 continue  # gone since it was listed

@@ -12,10 +12,9 @@ from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
-from memory_fs.disk import INNER
+from memory_fs.disk import INNER, digest
 from memory_fs.doctor.case import Case
 from memory_fs.errors import VaultError
-from memory_fs.history import History
 from memory_fs.vault import PROGRAM, Transaction
 
 Rewrite = Callable[[bytes], bytes]
@@ -90,7 +89,7 @@ def sweep(case: Case, path: str, seen: os.stat_result) -> None:
             if (now.st_ino, now.st_mtime_ns, now.st_size) != (seen.st_ino, seen.st_mtime_ns, seen.st_size):
                 return
             data = place.read_bytes()
-            if data and not path.startswith(INNER) and not (case.history and case.history.has(History.digest(data))):
+            if data and not path.startswith(INNER) and not (case.history and case.history.has(digest(data))):
                 set_aside(case, f"{path.rpartition('/')[0]}/leftover{place.name}".lstrip("/"), data)
             place.unlink()
         except FileNotFoundError:

@@ -45,7 +45,7 @@ def start(case: Case) -> None:
     """Open the vault, which makes what is missing of the repository, and take in the files."""
     if case.history is None and not any(case.git.glob("objects/[0-9a-f][0-9a-f]/*")):
         case.vault.adopt()
-    _ = case.vault
+    _ = case.vault.history
 
 
 def branch(case: Case) -> Iterator[Trouble]:
