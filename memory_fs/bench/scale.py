@@ -27,16 +27,15 @@ from memory_fs.progress import progress
 from memory_fs.starter import init_vault
 from memory_fs.vault import Vault
 
-LOOKS = 3  # of which the median counts
 
-
-def run(say: Callable[[str], None], notes: int = 50_000, writes: int = 60) -> list[dict[str, Any]]:
+def run(say: Callable[[str], None], notes: int = 50_000, writes: int = 60, looks: int = 3) -> list[dict[str, Any]]:
     """Grow one vault and measure it at three sizes.
 
     Args:
         say: told what goes on.
         notes: how many there are at last.
         writes: inserts that are timed at each size.
+        looks: how often all files are looked at and `status` is called; the median counts.
     """
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -46,7 +45,7 @@ def run(say: Callable[[str], None], notes: int = 50_000, writes: int = 60) -> li
             say(f"{size} notes ...")
             _fill(root, there, size)
             there = size
-            rows.append(_measure(root, size, writes))
+            rows.append(_measure(root, size, writes, looks))
             rows[-1]["of the first"] = rows[-1]["write ms"] / rows[0]["write ms"]
     return rows
 
@@ -66,7 +65,7 @@ def _text(dice: random.Random) -> str:
     return " ".join(dice.choice(WORDS) + str(dice.randrange(10**6)) for _ in range(40))
 
 
-def _measure(root: Path, size: int, writes: int) -> dict[str, Any]:
+def _measure(root: Path, size: int, writes: int, looks: int) -> dict[str, Any]:
     """One row: seconds, milliseconds, megabytes."""
     with Vault(root) as vault, Agent(vault, NoModel(vault.settings)) as agent:
         adopt = _seconds(vault.adopt)
@@ -74,9 +73,9 @@ def _measure(root: Path, size: int, writes: int) -> dict[str, Any]:
         with progress("files indexed") as report:
             index = _seconds(lambda: agent.search.sync(report))
     with Vault(root) as vault, Agent(vault, NoModel(vault.settings)) as agent:
-        scan = [_seconds(vault.files) for _ in range(LOOKS)]
+        scan = [_seconds(vault.files) for _ in range(1 + looks)]
         inserts = [_insert(agent, _text(random.Random(f"{size} {number}"))) for number in range(writes)]
-    status = [_seconds(lambda: _status(root)) for _ in range(LOOKS)]
+    status = [_seconds(lambda: _status(root)) for _ in range(looks)]
     return {
         "notes": size,
         "into history s": adopt,
