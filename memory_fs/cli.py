@@ -181,29 +181,13 @@ def call(
 def prompt(vault: VaultOption = DEFAULT_VAULT, as_json: JsonOption = False) -> None:
     """Show what the model would see now, with tokens for each region."""
     from memory_fs.loading import NoModel
-    from memory_fs.show import bar, emit, emit_json
+    from memory_fs.show import emit_json, emit_prompt, prompt_json
 
     with open_vault(vault) as opened:
         counter = NoModel.counting(opened)
     with _reader(vault, counter) as agent:
-        compiled = agent.prompt()
-        regions = [
-            {"name": region.name, "tokens": counter.count_text(region.text), "text": region.text}
-            for region in compiled.regions
-            if region.text
-        ]
-        window, tokens = agent.window, counter.count(compiled.turns)
-    if as_json:
-        return emit_json({"window": window, "tokens": tokens, "regions": regions})
-    for region in regions:
-        emit(f"--- {region['name']}, {region['tokens']} tokens", style="bold")
-        emit(str(region["text"]))
-    shares: dict[str, int] = {}
-    for region in regions:
-        name = str(region["name"]).split(":")[0]
-        shares[name] = shares.get(name, 0) + int(str(region["tokens"]))
-    emit(f"\n{bar(shares, window)} {tokens} of {window} tokens")
-    emit("  ".join(f"{name[:1].upper()} {name} {count}" for name, count in shares.items()))
+        found = prompt_json(agent.prompt(), counter, agent.window)
+    emit_json(found) if as_json else emit_prompt(found)
 
 
 @app.command()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Iterable
 from dataclasses import replace as with_fields
 
 from memory_fs.errors import FormatError, FunctionError, VaultError
@@ -33,7 +34,7 @@ class Core:
         folder = self._vault.root / "core"
         names = [place.stem for place in folder.glob("*.yaml") if not place.name.startswith(".")]
         names = [name for name in names if clean(name) == name]  # others are no text; the scan reports them
-        return sorted(names, key=lambda name: (FIRST.index(name) if name in FIRST else len(FIRST), name))
+        return in_order(names)
 
     def blocks(self) -> list[Block]:
         """Every block as its file says now; a broken file gives its last good value and a warning."""
@@ -175,6 +176,11 @@ class Core:
 
     def _unknown(self, label: str) -> str:
         return f"no block {label[:60]!r}; the blocks are: {', '.join(self.labels()) or 'none'}"
+
+
+def in_order(labels: Iterable[str]) -> list[str]:
+    """Labels as the prompt has the blocks: persona and human first, then by name."""
+    return sorted(labels, key=lambda label: (FIRST.index(label) if label in FIRST else len(FIRST), label))
 
 
 def _path(label: str) -> str:

@@ -8,6 +8,7 @@ neither git's index nor the work tree; files and their durability are the vault'
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -18,9 +19,11 @@ from pygit2.enums import FileMode, ObjectType, RepositoryInitFlag, SortMode
 from memory_fs.change import AGENT, Author, Change
 from memory_fs.errors import VaultError
 from memory_fs.events import clean
+from memory_fs.history_trees import patches_of, touches, walk
 from memory_fs.objects import Objects
 
 MAIN = "refs/heads/main"
+_HEAD = re.compile(r"HEAD(?![\w-])")  # the vault writes to main, whatever a person has checked out beside it
 
 
 class History:
@@ -38,13 +41,28 @@ class History:
             VaultError: the folder holds no repository, or cannot be written.
         """
         pygit2.settings.enable_fsync_gitdir(not whole_sync)
+        self._folder = folder
+        self._opened: tuple[object, pygit2.Repository] | None = None
         try:
             if not (folder / "HEAD").exists():
                 self._create(folder)
-            self._repo = pygit2.Repository(str(folder))
-            self.objects = Objects(self._repo)
+            _ = self.repo
         except (pygit2.GitError, OSError) as error:
             raise VaultError(f"the history cannot be opened ({error})", path=folder) from error
+
+    @property
+    def repo(self) -> pygit2.Repository:
+        """The repository, opened anew when packs came or went: somebody pruned, and what was known here may be gone."""
+        packs = (self._folder / "objects" / "pack").stat()
+        known = (packs.st_ino, packs.st_mtime_ns)
+        if self._opened is None or self._opened[0] != known:
+            self._opened = (known, pygit2.Repository(str(self._folder)))
+        return self._opened[1]
+
+    @property
+    def objects(self) -> Objects:
+        """Its objects, one by one."""
+        return Objects(self.repo)
 
     @staticmethod
     def _create(folder: Path) -> None:
@@ -72,7 +90,7 @@ class History:
             VaultError: the branch is damaged.
         """
         try:
-            reference = self._repo.references.get(MAIN)
+            reference = self.repo.references.get(MAIN)
         except pygit2.GitError as error:
             raise VaultError(f"the history's branch is damaged ({error}); see `memory-fs doctor`") from error
         return str(reference.target) if reference else None
@@ -91,12 +109,12 @@ class History:
     def read(self, path: str, rev: str | None = None) -> bytes | None:
         """The bytes of a file at a commit, or None where it is not there."""
         blob = self.blob_id(path, rev)
-        return None if blob is None else self._repo[blob].read_raw()
+        return None if blob is None else self.repo[blob].read_raw()
 
     def tree(self, rev: str | None = None) -> dict[str, str]:
         """path -> blob id of every file at a commit."""
         rev = rev or self.head
-        return dict(_walk(self._commit(rev).tree)) if rev else {}
+        return dict(walk(self._commit(rev).tree)) if rev else {}
 
     def show(self, rev: str) -> Change:
         """One change by its id, or the start of its id.
@@ -111,35 +129,40 @@ class History:
         parents = self._commit(rev).parent_ids
         return str(parents[0]) if parents else None
 
-    def log_of(self, paths: Iterable[str]) -> Iterator[Change]:
-        """Changes that touched any of these files or folders, newest first."""
-        wanted = tuple(paths)
-        head = self.head
-        if head is not None:
-            for commit in self._repo.walk(head, SortMode.TOPOLOGICAL):
-                if any(self._touches(commit, path) for path in wanted):
+    def log_of(self, paths: Iterable[str] | None, start: str | None = None) -> Iterator[Change]:
+        """Changes that touched any of these files or folders (None: all changes), newest first.
+
+        Args:
+            start: the commit to go back from; the newest by default.
+
+        Raises:
+            VaultError: what is read was pruned meanwhile.
+        """
+        wanted = None if paths is None else tuple(paths)
+        first = start or self.head
+        try:
+            for commit in self.repo.walk(first, SortMode.NONE) if first else ():
+                if wanted is None or touches(commit, wanted):
                     yield self._change(commit)
+        except (KeyError, pygit2.GitError) as error:
+            raise VaultError("the history was pruned while it was read; try again") from error
+
+    def log(self, path: str | None = None, start: str | None = None) -> Iterator[Change]:
+        """Changes, newest first; with a path only those that touched it (a file or a folder). Else as `log_of`."""
+        return self.log_of(None if path is None else (path,), start)
 
     def merge(self, base: bytes | None, ours: bytes | None, theirs: bytes | None) -> bytes | None:
         """A three-way merge of one file; None where both changed the same lines, or one deleted the file."""
         if base is None or ours is None or theirs is None:
             return None
         old, mine, other = (
-            pygit2.IndexEntry("text", self._repo.create_blob(data), FileMode.BLOB) for data in (base, ours, theirs)
+            pygit2.IndexEntry("text", self.repo.create_blob(data), FileMode.BLOB) for data in (base, ours, theirs)
         )
         try:
-            merged = self._repo.merge_file_from_index(old, mine, other)
+            merged = self.repo.merge_file_from_index(old, mine, other)
         except UnicodeDecodeError:
             return None
         return merged.contents.encode() if merged.automergeable else None
-
-    def log(self, path: str | None = None) -> Iterator[Change]:
-        """Changes, newest first; with a path only those that touched it (a file or a folder)."""
-        if path is not None:
-            yield from self.log_of((path,))
-        elif self.head is not None:
-            for commit in self._repo.walk(self.head, SortMode.TOPOLOGICAL):
-                yield self._change(commit)
 
     def contents(self, rev: str) -> list[tuple[str, bytes | None, bytes | None]]:
         """(path, bytes before, bytes after) for each file that a change touched; None where there was none."""
@@ -158,17 +181,15 @@ class History:
 
     def patches(self, rev: str) -> Iterator[tuple[str, str]]:
         """(path, unified diff) for each file that a change touched."""
-        for patch in self._diff(self._commit(rev)):
-            if patch is not None:
-                yield (patch.delta.new_file.path or patch.delta.old_file.path), _patch_text(patch)
+        return patches_of(self._diff(self._commit(rev)))
 
-    def _touches(self, commit: pygit2.Commit, path: str) -> bool:
-        before = _entry(commit.parents[0].tree, path) if commit.parents else None
-        return _entry(commit.tree, path) != before
+    def compare(self, old: str, new: str) -> Iterator[tuple[str, str]]:
+        """(path, unified diff) for each file that differs between the states at two commits."""
+        return patches_of(self._commit(old).tree.diff_to_tree(self._commit(new).tree))
 
     def _commit(self, rev: str) -> pygit2.Commit:
         try:
-            found = self._repo.revparse_single(rev)
+            found = self.repo.revparse_single(MAIN + rev[4:] if _HEAD.match(rev) else rev)
             return found.peel(pygit2.Commit)
         except (KeyError, ValueError, pygit2.GitError, pygit2.InvalidSpecError) as error:
             raise VaultError(f"no change {rev!r} in the history; see `memory-fs log`") from error
@@ -203,7 +224,7 @@ class History:
         """
         head = self.head
         base = self._commit(head).tree if head else None
-        with _guard():
+        with guard():
             tree = self._tree(base, changes)
         if base is not None and tree == base.id:
             return None
@@ -216,25 +237,25 @@ class History:
         if trailers:
             message += "\n" + "".join(f"{key}: {_line(value)}\n" for key, value in trailers.items())
         parents = [pygit2.Oid(hex=head)] if head else []
-        with _guard():
-            return str(self._repo.create_commit(None, by, program, message, tree, parents))
+        with guard():
+            return str(self.repo.create_commit(None, by, program, message, tree, parents))
 
     def _tree(self, base: pygit2.Tree | None, changes: Mapping[str, bytes | None]) -> pygit2.Oid:
-        builder = self._repo.TreeBuilder(base) if base is not None else self._repo.TreeBuilder()
+        builder = self.repo.TreeBuilder(base) if base is not None else self.repo.TreeBuilder()
         folders: dict[str, dict[str, bytes | None]] = {}
         for path, data in changes.items():
             name, _, rest = path.partition("/")
             if rest:
                 folders.setdefault(name, {})[rest] = data
             elif data is not None:
-                builder.insert(name, self._repo.create_blob(data), FileMode.BLOB)
+                builder.insert(name, self.repo.create_blob(data), FileMode.BLOB)
             elif builder.get(name) is not None:
                 builder.remove(name)
         for name, inside in folders.items():
             entry = builder.get(name)
             old = entry if isinstance(entry, pygit2.Tree) else None
             tree = self._tree(old, inside)
-            if self._repo[tree].read_raw():
+            if self.repo[tree].read_raw():
                 builder.insert(name, tree, FileMode.TREE)
             elif entry is not None:
                 builder.remove(name)
@@ -242,27 +263,28 @@ class History:
 
     def finish(self, rev: str) -> None:
         """Move the branch to a prepared commit."""
-        with _guard():
-            self._repo.references.create(MAIN, rev, force=True)
+        with guard():
+            self.repo.references.create(MAIN, rev, force=True)
 
     def reset(self, rev: str | None) -> None:
         """Let the branch name this commit, whatever a power cut made of it."""
-        (Path(self._repo.path) / MAIN).unlink(missing_ok=True)
+        (Path(self.repo.path) / MAIN).unlink(missing_ok=True)
         if rev:
             self.finish(rev)
 
     def holds(self, rev: str) -> bool:
         """Whether a commit is the newest one or comes before it."""
         head = self.head
-        return head == rev or (head is not None and self._repo.descendant_of(head, rev))
+        return head == rev or (head is not None and self.repo.descendant_of(head, rev))
 
     def close(self) -> None:
         """Release the files of the repository."""
-        self._repo.free()
+        if self._opened:
+            self._opened[1].free()
 
 
 @contextlib.contextmanager
-def _guard() -> Iterator[None]:
+def guard() -> Iterator[None]:
     """What libgit2 cannot write is an error of the vault, said in one line."""
     try:
         yield
@@ -273,29 +295,6 @@ def _guard() -> Iterator[None]:
 def _line(text: str) -> str:
     """Text from anywhere as one line of a commit message."""
     return " ".join(clean(text).split())
-
-
-def _entry(tree: pygit2.Tree, path: str) -> str | None:
-    try:
-        return str(tree[path].id)
-    except KeyError:
-        return None
-
-
-def _walk(tree: pygit2.Tree, prefix: str = "") -> Iterator[tuple[str, str]]:
-    for entry in tree:
-        name = f"{prefix}{entry.name}"
-        if isinstance(entry, pygit2.Tree):
-            yield from _walk(entry, name + "/")
-        else:
-            yield name, str(entry.id)
-
-
-def _patch_text(patch: pygit2.Patch) -> str:
-    """The patch as text: `---`, `+++` and the hunks; bytes that are no UTF-8 are shown as U+FFFD."""
-    lines = patch.data.decode("utf-8", "replace").split("\n")
-    start = next((n for n, line in enumerate(lines) if line.startswith("--- ")), 0)
-    return "\n".join(lines[start:])
 
 
 def person() -> Author:

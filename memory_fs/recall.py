@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date
 
 from memory_fs.errors import FormatError, FunctionError
 from memory_fs.events import Message
-from memory_fs.formats.day import day_of, day_path, parse_day, render_message
+from memory_fs.formats.day import day_named, day_of, day_path, parse_day, render_message
 from memory_fs.search import SPOKEN, Page, Search
 from memory_fs.vault import Transaction
-
-_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 @dataclass(frozen=True)
@@ -95,7 +92,8 @@ class Recall:
         Raises:
             FunctionError: no such date, or the start is after the end.
         """
-        first, last = self._date(start), self._date(end)
+        today = self._vault.now().date()
+        first, last = day_named(start, today), day_named(end, today)
         if first > last:
             raise FunctionError(f"start_date {first} is after end_date {last}; swap them")
         found: list[Message] = []
@@ -106,15 +104,3 @@ class Recall:
         pages = max(1, -(-len(found) // size))
         at = min(max(page, 1), pages)
         return DatePage(first, last, at, pages, len(found), tuple(found[(at - 1) * size : at * size]), page)
-
-    def _date(self, text: str) -> date:
-        word = text.strip().casefold()
-        today = self._vault.now().date()
-        if word in ("today", "yesterday"):
-            return today - timedelta(days=word == "yesterday")
-        try:
-            if not _DAY.fullmatch(word):
-                raise ValueError(word)
-            return date.fromisoformat(word)
-        except ValueError as error:
-            raise FunctionError(f"{text[:40]!r} is no date; write 2026-11-29, today or yesterday") from error

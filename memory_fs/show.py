@@ -16,8 +16,12 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from memory_fs.agent import Step
+    from memory_fs.blame import Line
     from memory_fs.change import Change
+    from memory_fs.history_prune import Pruned
     from memory_fs.index import Page
+    from memory_fs.loading import NoModel
+    from memory_fs.prompt import Prompt
 
 _PICTURES = {code: chr(0x2400 + code) for code in range(32) if code not in (9, 10)}
 _PICTURES |= {127: "\u2421", **dict.fromkeys(range(0x80, 0xA0), "\ufffd")}
@@ -123,6 +127,71 @@ def emit_change(change: Change, diff: bool = False) -> None:
     )
     if diff:
         emit_diff(change.diff)
+
+
+def emit_lines(lines: Sequence[Line]) -> None:
+    """Print the lines of a file, each behind the change that it came with."""
+    who = max((len(line.change.author) for line in lines), default=0)
+    for line in lines:
+        change = line.change
+        head = f"{change.rev[:8]}  {change.time:%Y-%m-%d %H:%M}  {change.author:{who}}"
+        emit(f"{head}  {_made_by(change):40}  {line.number:4}  {line.text}")
+
+
+def _made_by(change: Change) -> str:
+    """Which function wrote it in which turn; by hand it has neither."""
+    session, turn = change.trailers.get("Session", ""), change.trailers.get("Turn", "")
+    return " ".join(filter(None, (change.trailers.get("Function"), f"{session}/{turn}" if turn else session)))[:40]
+
+
+def line_json(line: Line) -> dict[str, Any]:
+    """A line of a file and where it came from, as scripts read it."""
+    change = line.change
+    return {
+        "line": line.number,
+        "text": line.text,
+        "rev": change.rev,
+        "author": change.author,
+        "time": change.time.isoformat(),
+        "subject": change.subject,
+        "function": change.trailers.get("Function"),
+        "session": change.trailers.get("Session"),
+        "turn": int(change.trailers["Turn"]) if change.trailers.get("Turn", "").isdecimal() else None,
+        "path": line.path,
+    }
+
+
+def prompt_json(prompt: Prompt, counter: NoModel, window: int) -> dict[str, Any]:
+    """A prompt with the tokens of each region, as scripts read it."""
+    regions = [
+        {"name": region.name, "tokens": counter.count_text(region.text), "text": region.text}
+        for region in prompt.regions
+        if region.text
+    ]
+    return {"window": window, "tokens": counter.count(prompt.turns), "regions": regions}
+
+
+def emit_prompt(found: Mapping[str, Any]) -> None:
+    """Print what `prompt_json` made, and how the window is filled."""
+    shares: dict[str, int] = {}
+    for region in found["regions"]:
+        emit(f"--- {region['name']}, {region['tokens']} tokens", style="bold")
+        emit(region["text"])
+        name = region["name"].split(":")[0]
+        shares[name] = shares.get(name, 0) + region["tokens"]
+    emit(f"\n{bar(shares, found['window'])} {found['tokens']} of {found['window']} tokens")
+    emit("  ".join(f"{name[:1].upper()} {name} {count}" for name, count in shares.items()))
+
+
+def pruned_text(done: Pruned) -> str:
+    """What pruning did, or would do, on one line."""
+    (before, after), (size, left) = done.changes, done.size
+    sizes = _size(size) if left is None else f"{_size(size)} -> {_size(left)}"
+    return f"{before:,} changes -> {after:,}, {sizes}" + (" now; nothing was done" if left is None else "")
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:,.1f} MB" if count >= 1e5 else f"{count / 1e3:,.1f} kB"
 
 
 def bar(parts: Mapping[str, int], whole: int, width: int = 60) -> str:

@@ -25,8 +25,16 @@ class Transaction:
         Raises:
             VaultError: the path is refused. FormatError: the file is no UTF-8.
         """
-        data = self.staged[path] if path in self.staged else self._before(path)
+        data = self.data(path)
         return None if data is None else decode(data, path)
+
+    def data(self, path: str) -> bytes | None:
+        """The bytes of a file as this change sees it, or None where there is none.
+
+        Raises:
+            VaultError: the path is refused, or the file cannot be read.
+        """
+        return self.staged[path] if path in self.staged else self._before(path)
 
     def write(self, path: str, text: str) -> None:
         """Stage a file's new text.

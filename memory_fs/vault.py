@@ -203,9 +203,8 @@ class Vault:
                 install(transaction.base)
                 self.history.finish(rev)
         except BaseException:
-            with contextlib.suppress(
-                VaultError, OSError
-            ):  # if even that fails, the next transaction finishes the change
+            # If even that fails, the next transaction finishes the change.
+            with contextlib.suppress(VaultError, OSError):
                 from memory_fs.recovery import take_back
 
                 take_back(self.disk, self.history, rev)
@@ -304,6 +303,16 @@ class Vault:
                 self.disk.sync()
                 self.journal.settle()
                 self._wrote = False
+
+    @contextlib.contextmanager
+    def hold(self) -> Iterator[None]:
+        """Keep every other writer waiting, hand edits in history and all on the device; raises as `transact` does."""
+        with self._locked():
+            self._recover()
+            self.adopt()
+            self.disk.sync()
+            self.journal.settle()
+            yield
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:

@@ -33,7 +33,7 @@ view
 show
 testing loading starter progress
 doctor
-agent
+agent past
 pressure
 writer
 steps
@@ -41,16 +41,18 @@ policy queue_manager executor
 memory_functions
 prompt
 functions
-core recall archival undo
+core recall archival undo restore
 search
 index
 keeper
 lookup manifest
 records sealed
 analysis
-vault
+merge revisions blame prune
+vault history_prune
 recovery history_check
 transaction history journal
+history_trees
 disk change objects
 scan
 swap paths
@@ -79,11 +81,12 @@ EXCEPTIONS = {
     "agent": "the loop is where everything meets",
     "memory_functions": "the paper's functions are where the three tiers, the table and the transaction meet",
     "vault": "a change is where disk, transaction, history, journal and recovery meet",
+    "past": "what a prompt is made of meets once more",
     "pressure": "an alert and a flush touch queue, prompt, summary and vault",
 }
 OUTSIDE = {
     "whoosh": {"index"},
-    "pygit2": {"history", "history_check", "objects"},
+    "pygit2": {"history", "history_check", "history_prune", "history_trees", "objects"},
     "watchdog": {"watch"},
     "llama_cpp": {"llm"},
     "llguidance": {"llm"},
@@ -97,6 +100,7 @@ WRITERS = {
     "scan": "the memory of the last scan, which is derived",
     "journal": "the names of the last changes, beside the history",
     "history": "two small files beside a new repository when it is made; and a branch that a power cut tore",
+    "history_prune": "objects of the history that nothing names any more, deleted",
     "history_check": "an object or a branch that was lost, on request of the doctor",
     "doctor/mend": "what was taken out of a broken file, beside it under a new name; leftovers of interrupted writes",
     "sealed": "the index, which is derived and may be deleted",

@@ -152,8 +152,11 @@ def test_git_reads_the_history_as_the_readme_says(tmp_path: Path) -> None:
     shell = Shell(tmp_path)
     init_vault(shell.vault)
     shell.here("call", "core_memory_append", json.dumps({"label": "human", "content": "Likes tea."}))
-    (line,) = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("git ")]
-    assert "+  Likes tea." in git(shell, *line.split()[1:])
+    log, push = [line.split()[1:] for block in blocks("sh") for line in block.splitlines() if line.startswith("git ")]
+    assert "+  Likes tea." in git(shell, *log)
+    git(shell, "init", "--quiet", "--bare", "remote")
+    git(shell, *(str(shell.folder / "remote") if "@" in word else word for word in push))
+    assert "core_memory_append" in git(shell, "--git-dir=remote", "log", "--format=%s", "main")
     git(shell, "init", "--quiet")
     git(shell, "add", "vault")
     assert "vault/core/human.yaml" in git(shell, "ls-files").splitlines()

@@ -13,9 +13,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import cast, get_args
 
+from memory_fs.errors import FunctionError
 from memory_fs.events import Message, MessageRole
 from memory_fs.formats.block import BOM
 
@@ -24,6 +25,7 @@ _HEADING = re.compile(
     rf"## (?P<time>\d\d:\d\d:\d\d[+-]\d\d:\d\d) (?P<role>{_ROLES}) (?P<id>[A-Za-z0-9_-]{{1,64}})"
     r"(?: \((?P<session>[^,()\n]*), turn (?P<turn>\d{1,9})\))?[ \t]*\r?\Z"
 )
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _LOOKALIKE = re.compile(r"^(\\*## \d\d:\d\d:\d\d)", re.MULTILINE)
 _ESCAPED = re.compile(r"^\\(\\*## \d\d:\d\d:\d\d)", re.MULTILINE)
 _CUT = re.compile(r"^## \d\d:\d\d:\d\d", re.MULTILINE)
@@ -41,6 +43,23 @@ def day_of(path: str) -> date | None:
         return date.fromisoformat(path.rsplit("/", 1)[-1].removesuffix(".md"))
     except ValueError:
         return None
+
+
+def day_named(text: str, today: date) -> date:
+    """The day that a person or the model means: `2026-11-29`, `today` or `yesterday`.
+
+    Raises:
+        FunctionError: it is none of these.
+    """
+    word = text.strip().casefold()
+    if word in ("today", "yesterday"):
+        return today - timedelta(days=word == "yesterday")
+    try:
+        if not _DAY.fullmatch(word):
+            raise ValueError(word)
+        return date.fromisoformat(word)
+    except ValueError as error:
+        raise FunctionError(f"{text[:40]!r} is no date; write 2026-11-29, today or yesterday") from error
 
 
 def render_message(message: Message) -> str:
