@@ -19,7 +19,7 @@ FAILED := { echo "The installation failed: see above. It needs a C and C++ compi
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help chat test check unit lab model clean
+.PHONY: help chat test check unit torture lab model clean
 
 help:  ## this list
 	@echo "make TARGET, where TARGET is"
@@ -36,6 +36,14 @@ test: check unit model  ## install everything and run all tests, the real model'
 unit: $(VENV)/.dev  ## the tests that need no model
 	@echo "== Tests without a model"
 	@$(BIN)/python -m pytest -q -m "not model"
+
+torture: $(VENV)/.dev  ## kills, power cuts, failing system calls, many writers and notes: a quarter of an hour
+	@echo "== Torture: a table for each run; docs/decisions/032-torture.md says what is done"
+	@status=0; \
+	for run in kill syscalls power writers editors fuzz; do $(BIN)/python -m tests.torture.$$run || status=1; done; \
+	TORTURE_EXAMPLES=200 TORTURE_STEPS=40 $(BIN)/python -m pytest -q tests/test_state_machine.py || status=1; \
+	$(BIN)/memory-fs bench scale || status=1; \
+	exit $$status
 
 check: $(VENV)/.dev  ## ruff and mypy
 	@echo "== Style and types"

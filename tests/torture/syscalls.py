@@ -123,6 +123,12 @@ def _search(root: Path) -> None:
         agent.archival.search("quinces")  # a file that cannot be read now is found the next time
 
 
+def _adopt_and_search(root: Path) -> None:
+    with _open(root) as agent:
+        agent.vault.adopt()
+        agent.archival.search("quinces")
+
+
 def _folder(root: Path) -> None:
     """Files without a history: somebody's copy of a vault without its `.memory_fs`."""
     _edited(root)
@@ -166,7 +172,7 @@ def operations() -> list[Operation]:
         Operation("undo", _standing, _undo),
         Operation("adopt", _edited, _adopt, adopts=True),
         Operation("search", _edited, _search, adopts=True),
-        Operation("first open", _folder, _search, adopts=True),
+        Operation("first open", _folder, _adopt_and_search, adopts=True),
         Operation("new vault", _nothing, _start),
         Operation("recover", _halfway, lambda root: _open(root).close()),
     ]
@@ -218,7 +224,7 @@ class Rack:
         outcome = traced(_told(operation.act, root), every, self.log)
         if outcome.lines != [{"done": True}]:
             raise AssertionError(f"{operation.name} fails undisturbed: {outcome}")
-        seen = inspect(root)
+        seen = inspect(root, adopts=operation.adopts)
         operation.states.append(seen.files)
         for problem in seen.problems:
             self.tally.fail(f"{operation.name}, undisturbed", problem)
