@@ -7,7 +7,9 @@ their bytes: that is many times quicker than through pygit2's objects, and a vau
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
+import os
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -37,13 +39,18 @@ class Damage:
         id: its name, 40 hex digits.
         path: the file or folder it holds; '' for a commit.
         rev: the newest change that it belongs to.
-        why: missing, or what libgit2 says.
+        why: missing, torn, or what libgit2 says.
     """
 
     id: str
     path: str
     rev: str
     why: str
+
+    @property
+    def closed(self) -> bool:
+        """Whether it is there and may only not be read, which is no damage."""
+        return self.why == os.strerror(errno.EACCES)
 
 
 class Checkup:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 from memory_fs.errors import VaultError
 
@@ -10,6 +11,12 @@ INNER = ".memory_fs"
 TOP_FILES = ("memory.yaml", "system.md", "queue.yaml")
 FOLDERS = {"core": (".yaml",), "recall": (".md",), "archival": (".md", ".markdown", ".txt")}
 _RESERVED = {"con", "prn", "aux", "nul", *(f"{name}{n}" for name in ("com", "lpt") for n in range(1, 10))}
+_TAKEN_FOR_GIT = re.compile(r"git~1[ .]*(?:[:\\].*)?\Z", re.IGNORECASE | re.DOTALL)
+
+
+def is_kept_by_git(name: str) -> bool:
+    """Whether history can hold a file or folder of this name: git refuses what some system takes for `.git`."""
+    return not _TAKEN_FOR_GIT.match(name)
 
 
 def is_memory_file(path: str) -> bool:
@@ -18,7 +25,7 @@ def is_memory_file(path: str) -> bool:
     if not rest:
         return top in TOP_FILES
     name = rest.rsplit("/", 1)[-1]
-    hidden = any(part.startswith(".") for part in rest.split("/"))
+    hidden = any(part.startswith(".") or not is_kept_by_git(part) for part in rest.split("/"))
     return not hidden and name.endswith(FOLDERS.get(top, ())) and (top != "core" or "/" not in rest)
 
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from memory_fs.disk import INNER
-from memory_fs.formats.day import day_of, parse_day
+from memory_fs.formats.day import day_of, decode_day, parse_day
 from memory_fs.formats.note import Note, parse_note
 from memory_fs.index import Document, Hit, Index, Page
 from memory_fs.vault import Vault
@@ -66,15 +66,13 @@ class Search:
         Raises:
             VaultError: the file cannot be read.
         """
-        text = self.vault.read(path)
-        if text is None:
-            return []
         if path.startswith("archival/"):
-            return [self._note(path, parse_note(text, path))]
-        day = day_of(path)
-        if day is None:
+            text = self.vault.read(path)
+            return [] if text is None else [self._note(path, parse_note(text, path))]
+        day, data = day_of(path), self.vault.disk.read(path)
+        if day is None or data is None:
             return []
-        messages, _ = parse_day(text, day)
+        messages, _ = parse_day(decode_day(data), day)
         return [
             Document(id=m.id, kind="recall", path=path, text=m.content, date=m.time, role=m.role)
             for m in messages

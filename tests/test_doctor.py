@@ -181,6 +181,7 @@ SICK = {
     "folder that is a link": Sick(link("archival/all", "/etc"), "archival/all", "link", 0, "out of the vault"),
     "link inside": Sick(link("archival/x.md", "../system.md"), "archival/x.md", "link", 0, "not followed"),
     "name of bytes": Sick(name_of_bytes, "archival/caf\ufffd.md", "name", 0, "not UTF-8"),
+    "name that git refuses": Sick(put("archival/git~1/x.md", "x"), "archival/git~1", "name", 0, "git keeps nothing"),
     "case only": Sick(put("archival/2026/11/Biscuit.md", "x"), NOTE, "name", 0, "'Biscuit.md'"),
     "accents only": Sick(two_forms, "archival/caf\u00e9.md", "name", 0, "same name"),
     "folder for a file": Sick(folder_in_place, "core/pets.yaml", "unreadable", 0, "a folder stands"),

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest import changes_of, edit_by_hand, snapshot
+from shell import Shell
 
 from memory_fs.doctor import Findings, Trouble, examine
 from memory_fs.history import MAIN
@@ -253,6 +254,19 @@ def test_young_leftover_inside_is_not_looked_at(root: Path) -> None:
     """Files that are written without the lock have an hour before anybody calls them left behind."""
     (root / ".memory_fs/.00000000000000aa.tmp").write_text("{}")
     assert not examine(root, fix=True).troubles and list(root.rglob("*.tmp"))
+
+
+@pytest.mark.parametrize("closed", [".memory_fs", f"{GIT}/objects", "core"])
+def test_what_may_not_be_read_is_not_called_damaged(tmp_path: Path, root: Path, closed: str) -> None:
+    """Folders without permission are told with the command that opens them, and nothing is given up for lost."""
+    shell = Shell(tmp_path)
+    (root / closed).chmod(0)
+    done = shell.powerless("doctor", "--fix", "--json")
+    (root / closed).chmod(0o755)
+    assert done.status == 1 and not done.err
+    found = [one for one in done.json["troubles"] if not one["normal"]]
+    assert found and all(one["kind"] in ("permissions", "unreadable") and "chmod u+rw" in one["mend"] for one in found)
+    assert not examine(root).troubles
 
 
 # -- the index ------------------------------------------------------------------------------------------------------

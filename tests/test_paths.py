@@ -69,6 +69,8 @@ HOSTILE = [
     "$HOME/x.md",
     "．．/x.md",
     "con",
+    "archival/git~1/x.md",
+    "archival/GIT~1. :x.md",
     "archival",
     "archival/",
     "memory.yaml/x",
@@ -422,6 +424,15 @@ def test_file_name_that_is_no_text_is_reported_and_blocks_nothing(vault: Vault) 
     assert [path for path in vault.disk.troubles if "bad" in path]
     vault.adopt()
     assert changes_of(vault)[0].paths == ("archival/good.md",)
+
+
+def test_name_that_git_refuses_blocks_nothing(vault: Vault) -> None:
+    """A folder that some system takes for git's own is left out, and all else is taken into history."""
+    for path in ("archival/git~1/x.md", "archival/GIT~1. :x.md", "archival/good.md"):
+        edit_by_hand(vault, path, "x")
+    vault.adopt()
+    assert changes_of(vault)[0].paths == ("archival/good.md",)
+    assert {path for path in vault.files() if path.startswith("archival/")} == {"archival/good.md"}
 
 
 def test_disk_refuses_hostile_paths_by_itself(vault: Vault) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from memory_fs.doctor import days, derived, notes, places, repository, texts
 from memory_fs.doctor.case import Case, Report, Trouble
 from memory_fs.errors import VaultError
+from memory_fs.formats.day import decode_day
 from memory_fs.vault import is_vault
 
 Check = Callable[[Case], Iterator[Trouble]]
@@ -90,7 +91,11 @@ def examine(
         VaultError: no vault is there; or, with `fix`, another program goes on writing.
     """
     folder = Path(root)
-    if not is_vault(folder):
+    try:
+        there = is_vault(folder)
+    except OSError as error:
+        raise VaultError(f"{folder} cannot be read ({error.strerror})", path=folder) from error
+    if not there:
         raise VaultError(f"no vault at {folder}; `memory-fs init {folder}` makes one", path=folder)
     case = Case(folder, report)
     try:
@@ -129,7 +134,7 @@ def _each(case: Case) -> Iterator[Trouble]:
         if odd:
             yield odd
             continue
-        text = data.decode(errors="surrogateescape")  # of a day only one section may be broken
+        text = decode_day(data)  # of a day only one section may be broken
         for prefix, check in EACH:
             if path.startswith(prefix):
                 yield from check(case, path, text)

@@ -107,6 +107,7 @@ class Case:
 
     Attributes:
         entries: everything in the vault but hidden folders, links not followed.
+        inner: `.memory_fs` and the folders in it.
         blobs: path -> git's id of the content of each memory file that could be read.
         notes: id of a note -> the files that carry it.
         messages: id of a message -> (file, line) of each section that carries it.
@@ -123,6 +124,7 @@ class Case:
         self.report = report
         self.queue = self._bytes("queue.yaml")  # before the days that it names, which are written before it
         self.entries = list(_walk(self.root, ""))
+        self.inner = list(_folders(self.root, INNER))
         self.blobs: dict[str, str] = {}
         self.notes: dict[str, list[str]] = {}
         self.messages: dict[str, list[tuple[str, int]]] = {}
@@ -158,6 +160,11 @@ class Case:
         return any(not one or path == one or path.startswith(f"{one}/") for one in self.closed)
 
     @cached_property
+    def reachable(self) -> bool:
+        """Whether history and index can be looked at: what may not be read is not damaged."""
+        return all(not one.why and os.access(self.root / one.path, os.R_OK | os.X_OK) for one in self.inner)
+
+    @cached_property
     def git(self) -> Path:
         """The git directory."""
         return self.root / INNER / "git"
@@ -165,7 +172,7 @@ class Case:
     @cached_property
     def history(self) -> Checkup | None:
         """The repository; None where there is none, or none that opens."""
-        if not (self.git / "HEAD").exists():
+        if not self.reachable or not (self.git / "HEAD").exists():
             return None
         try:
             return Checkup(self.git)
@@ -185,7 +192,7 @@ class Case:
     @cached_property
     def busy(self) -> bool:
         """Whether another program holds the vault's lock."""
-        if not (self.root / INNER / "lock").exists():
+        if not self.reachable or not (self.root / INNER / "lock").exists():
             return False
         try:
             with self.disk.lock(timeout=0):
@@ -227,3 +234,25 @@ def _walk(root: Path, prefix: str) -> Iterator[Entry]:
         yield entry
         if entry.is_folder and not one.name.startswith(".") and (prefix or one.name in FOLDERS):
             yield from _walk(root, f"{entry.path}/")
+
+
+def _folders(root: Path, path: str) -> Iterator[Entry]:
+    """A folder of the program's own, if it is there, and all below it."""
+    try:
+        found = Entry(path, (root / path).lstat())
+        names = [one.name for one in os.scandir(root / path) if one.is_dir(follow_symlinks=False)]
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        yield Entry(path, _stat(root / path), error.strerror or str(error))
+        return
+    yield found
+    for name in names:
+        yield from _folders(root, f"{path}/{name}")
+
+
+def _stat(place: Path) -> os.stat_result | None:
+    try:
+        return place.lstat()
+    except OSError:
+        return None

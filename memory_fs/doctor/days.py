@@ -13,13 +13,23 @@ from memory_fs.doctor.case import MEND, Case, Trouble
 from memory_fs.doctor.mend import change_bytes, mend, rewrite, set_aside
 from memory_fs.doctor.texts import broken
 from memory_fs.errors import FormatError
-from memory_fs.formats.day import Section, day_of, day_path, sections_of, with_id
+from memory_fs.formats.block import BOM
+from memory_fs.formats.day import (
+    NO_MESSAGE,
+    NO_TEXT,
+    Section,
+    day_of,
+    day_path,
+    decode_day,
+    encode_day,
+    sections_of,
+    with_id,
+)
 from memory_fs.formats.settings import parse_queue, render_queue
 from memory_fs.vault import Transaction, decode
 
 QUEUE = "queue.yaml"
 SPOKEN = ("user", "assistant")  # the roles that are searched
-_SURROGATE = re.compile("[\udc80-\udcff]")  # a byte that is no UTF-8, as `surrogateescape` reads it
 _TITLE = re.compile(r"# (\d{4}-\d\d-\d\d)[ \t]*\r?$", re.MULTILINE)
 
 
@@ -39,7 +49,7 @@ def day(case: Case, path: str, text: str) -> Iterator[Trouble]:
     for section in sections_of(text, when):
         if problem := _problem(section):
             case.doubtful.add(path)
-            yield Trouble(path, "section", problem, MEND, _line(section), fix=fix)
+            yield Trouble(path, "section", problem, MEND, section.line, fix=fix)
         elif section.problem:
             mend = "it is found by no search; move it into a note, or delete it"
             yield Trouble(path, "section", "text above the first message", mend, section.line)
@@ -65,18 +75,9 @@ def _misplaced(path: str, when: date | None) -> Trouble:
 
 def _problem(section: Section) -> str:
     """Why a section is broken; '' for messages, and for what a person wrote above the first."""
-    if _SURROGATE.search(section.text):
-        return "bytes that are not UTF-8"
-    return "a heading that cannot be read, so its message is lost" if section.problem and _headed(section) else ""
-
-
-def _headed(section: Section) -> bool:
-    return section.text.lstrip("\ufeff").startswith("## ")
-
-
-def _line(section: Section) -> int:
-    found = _SURROGATE.search(section.text)
-    return section.line + (section.text.count("\n", 0, found.start()) if found else 0)
+    if section.problem == NO_MESSAGE and section.text.removeprefix(BOM).startswith("## "):
+        return "a heading that cannot be read, so its message is lost"
+    return section.problem if section.problem == NO_TEXT else ""
 
 
 def take_out_broken(case: Case, path: str) -> None:
@@ -84,11 +85,11 @@ def take_out_broken(case: Case, path: str) -> None:
     when = day_of(path) or date.min
 
     def change(data: bytes) -> bytes:
-        sections = list(sections_of(data.decode(errors="surrogateescape"), when))
+        sections = list(sections_of(decode_day(data), when))
         bad = "".join(section.text for section in sections if _problem(section))
         if not bad:
             return data
-        set_aside(case, path, bad.encode(errors="surrogateescape"))
+        set_aside(case, path, encode_day(bad))
         good = "".join(section.text for section in sections if not _problem(section))
         return (good or f"# {when}\n\n").encode()
 
@@ -117,7 +118,7 @@ def renumber(case: Case, path: str, message_id: str, keep: bool) -> None:
         made.clear()
         rest = keep
         parts = []
-        for section in sections_of(data.decode(errors="surrogateescape"), when):
+        for section in sections_of(decode_day(data), when):
             text = section.text
             if section.message and section.message.id == message_id:
                 if not rest:
@@ -125,7 +126,7 @@ def renumber(case: Case, path: str, message_id: str, keep: bool) -> None:
                     text = with_id(text, made[-1])
                 rest = False
             parts.append(text)
-        return "".join(parts).encode(errors="surrogateescape")
+        return encode_day("".join(parts))
 
     def work(transaction: Transaction) -> None:
         change_bytes(transaction, path, change)
@@ -182,7 +183,7 @@ def drop_gone(case: Case) -> None:
         state = parse_queue(transaction.read(QUEUE) or "", QUEUE)
         there: dict[str, set[str]] = {}  # day file -> the ids in it
         for path in {_day_path(ref) for ref in state.messages} - {""}:
-            text = (case.disk.read(path) or b"").decode(errors="surrogateescape")
+            text = decode_day(case.disk.read(path) or b"")
             sections = sections_of(text, day_of(path) or date.min)
             there[path] = {section.message.id for section in sections if section.message}
         kept = tuple(

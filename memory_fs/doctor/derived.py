@@ -16,8 +16,9 @@ INDEX = f"{INNER}/index"
 
 def index(case: Case) -> Iterator[Trouble]:
     """Each record of the index says what its file says, and each file that it has read is wholly in it."""
-    folder = case.root / INDEX
-    held = Index(folder)
+    if not case.reachable:
+        return
+    held = Index(case.root / INDEX)
     if held.broken:
         yield _unusable(case, held)
         return

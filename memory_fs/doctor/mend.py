@@ -36,9 +36,9 @@ def mend(case: Case, subject: str, work: Callable[[Transaction], object]) -> Non
 
 def change_bytes(transaction: Transaction, path: str, change: Rewrite) -> None:
     """Stage another content of a file that is there; it need not be text."""
-    transaction.put(path, None)
-    before = transaction.base[path]
-    transaction.put(path, None if before is None else change(before))
+    before = transaction.data(path)
+    if before is not None:
+        transaction.put(path, change(before))
 
 
 def set_aside(case: Case, path: str, data: bytes) -> None:

@@ -16,6 +16,7 @@ from memory_fs.disk import FOLDERS, INNER
 from memory_fs.doctor.case import MEND, Case, Entry, Trouble
 from memory_fs.doctor.mend import sweep
 from memory_fs.events import clean
+from memory_fs.paths import is_kept_by_git
 
 _LEFTOVER = re.compile(r"\.[0-9a-f]{8,}\.tmp\Z")
 _HOUR = 3600.0  # seconds; a temporary file of the program lives for a fraction of one
@@ -73,8 +74,7 @@ def _could_be_folder(path: str) -> bool:
 
 def permissions(case: Case) -> Iterator[Trouble]:
     """The owner may read and write every file, and enter every folder; else a write would fail later."""
-    inner = (Entry(f"{INNER}/{name}".rstrip("/"), _stat(case.root / INNER / name)) for name in ("", "git", "index"))
-    for entry in (Entry("", _stat(case.root)), *case.entries, *inner):
+    for entry in (Entry("", case.root.stat()), *case.entries, *case.inner):
         if entry.stat is None or not (entry.is_folder or (entry.is_file and entry.is_memory)):
             continue
         wanted, letters = (stat.S_IRWXU, "rwx") if entry.is_folder else (stat.S_IRUSR | stat.S_IWUSR, "rw")
@@ -87,13 +87,6 @@ def permissions(case: Case) -> Iterator[Trouble]:
             yield Trouble(entry.path or ".", "permissions", what, f"sudo chown -R $(id -u) {_quoted(case.root)}")
 
 
-def _stat(place: Path) -> os.stat_result | None:
-    try:
-        return place.lstat()
-    except OSError:
-        return None
-
-
 def _allow(case: Case, path: str, letters: str = "rwX") -> str:
     return f"chmod u+{letters} {_quoted(case.root / path)}"
 
@@ -103,10 +96,13 @@ def _quoted(place: Path) -> str:
 
 
 def names(case: Case) -> Iterator[Trouble]:
-    """Bytes that are no text in a name: such a file is not memory, as no path could name it."""
+    """Names that are no text, or that git refuses: such a file is not memory."""
     for entry in case.entries:
         if clean(entry.path) != entry.path:
-            yield Trouble(clean(entry.path), "name", "its name is not UTF-8; the file is not read", "rename it")
+            yield Trouble(clean(entry.path), "name", "its name is not UTF-8, so it is not read", "rename it")
+        elif not is_kept_by_git(entry.name):
+            what = "git keeps nothing of this name, as some systems take it for .git; it is not read"
+            yield Trouble(entry.path, "name", what, "rename it")
 
 
 def collisions(case: Case) -> Iterator[Trouble]:
@@ -125,9 +121,9 @@ def leftovers(case: Case) -> Iterator[Trouble]:
     """Temporary files of a write that was interrupted; never one that may still be at work."""
     inner = case.root / INNER
     found = [entry for entry in case.entries if entry.is_file and _LEFTOVER.match(entry.name)]
-    if inner.is_dir() and os.access(inner, os.R_OK | os.X_OK):
+    if case.inner and case.reachable:
         # Some of these are written without the lock, so only old ones count.
-        held = (Entry(f"{INNER}/{one.name}", _stat(one)) for one in inner.iterdir() if _LEFTOVER.match(one.name))
+        held = [Entry(f"{INNER}/{one.name}", one.lstat()) for one in inner.iterdir() if _LEFTOVER.match(one.name)]
         found += [entry for entry in held if entry.stat and time.time() - entry.stat.st_mtime > _HOUR]
     for entry in found:
         if entry.stat and not (case.busy and time.time() - entry.stat.st_mtime < _HOUR):

@@ -18,6 +18,9 @@ SOUND = FIRST[:3]
 
 def repository(case: Case) -> Iterator[Trouble]:
     """The git directory is there, opens, and is the one that this program made."""
+    if not case.reachable:  # which the check of permissions says
+        case.sound = False
+        return
     if not case.git.exists():
         what = "there is no history yet; the next command that writes starts one"
         yield Trouble(GIT, "repository", what, MEND, normal=True, fix=start)
@@ -83,8 +86,9 @@ def objects(case: Case) -> Iterator[Trouble]:
         where = f"{damage.path} in change {damage.rev[:8]}" if damage.path else f"change {damage.rev[:8]}"
         what = f"object {damage.id[:12]} is damaged ({where}): {damage.why}"
         path = here.get(damage.id)
-        fix = partial(put_back, path=path) if path else None
-        yield Trouble(GIT, "object", what, MEND if fix else _aside(case), fix=fix)
+        fix = partial(put_back, path=path) if path and not damage.closed else None
+        last = f"chmod -R u+r {shlex.quote(str(case.git))}" if damage.closed else _aside(case)
+        yield Trouble(GIT, "object", what, MEND if fix else last, fix=fix)
     if case.history.head and case.history.files() is None:
         case.sound = False
 

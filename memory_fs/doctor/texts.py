@@ -67,11 +67,14 @@ def block(case: Case, path: str, text: str) -> Iterator[Trouble]:
 
 
 def broken(case: Case, path: str, error: FormatError) -> Trouble:
-    """A file that cannot be read as its format; its last good text in history is named where there is one."""
-    mend = "mend that line; until then the last good text is in use"
-    if case.history:
-        mend += f"; `memory-fs log {path}` lists the changes that can be brought back"
+    """A file that cannot be read as its format."""
+    mend = f"mend that line, or {_earlier(path)}; until then the last good text is in use"
     return Trouble(path, "broken", error.problem, mend, error.line, error.column)
+
+
+def _earlier(path: str) -> str:
+    place = shlex.quote(path)
+    return f"`memory-fs restore {place}@REV` with a REV of `memory-fs log {place}`"
 
 
 def note(case: Case, path: str, text: str) -> Iterator[Trouble]:
@@ -123,4 +126,4 @@ def nul(case: Case, path: str, text: str) -> Iterator[Trouble]:
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         what = f"{text.count(chr(0))} NUL characters, as an interrupted write of another program leaves them"
-        yield Trouble(path, "encoding", what, f"`memory-fs log {path}` shows what was there before", line)
+        yield Trouble(path, "encoding", what, f"delete them, or {_earlier(path)}", line)

@@ -5,7 +5,8 @@ r"""recall/YYYY/MM/YYYY-MM-DD.md: one message after the other, readable, append-
     Hi! My name is Chad.
 
 A line of a message that looks like such a heading gets a backslash in front (Markdown shows it without), so any text
-comes back as it was. Lines end at \n alone: other line ends are content.
+comes back as it was. Lines end at \n alone: other line ends are content. Bytes that are no UTF-8 make their section
+unreadable, not the day: `decode_day` turns each of them into a lone surrogate, which no text of a message can hold.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _LOOKALIKE = re.compile(r"^(\\*## \d\d:\d\d:\d\d)", re.MULTILINE)
 _ESCAPED = re.compile(r"^\\(\\*## \d\d:\d\d:\d\d)", re.MULTILINE)
 _CUT = re.compile(r"^## \d\d:\d\d:\d\d", re.MULTILINE)
+_UNDECODED = re.compile("[\udc80-\udcff]")
 NO_MESSAGE = "text that belongs to no message"
+NO_TEXT = "bytes that are not UTF-8"
 
 
 def day_path(day: date) -> str:
@@ -70,13 +73,23 @@ def render_message(message: Message) -> str:
     return f"## {moment} {message.role} {message.id}{where}\n\n{content}\n\n"
 
 
+def decode_day(data: bytes) -> str:
+    """The text of a day file, whatever its bytes."""
+    return data.decode(errors="surrogateescape")
+
+
+def encode_day(text: str) -> bytes:
+    """The bytes that `decode_day` read."""
+    return text.encode(errors="surrogateescape")
+
+
 @dataclass(frozen=True)
 class Section:
     """One part of a day file, from its heading to the next.
 
     Attributes:
         text: all its characters, the heading among them; put together, the sections are the file.
-        line: of the heading, from 1.
+        line: of the heading, from 1; of the first bad byte where the section is no text.
         message: what it says; None where it is no message.
         problem: why not; '' also for blank lines and the title above the first message.
     """
@@ -102,6 +115,10 @@ def parse_day(text: str, day: date) -> tuple[list[Message], list[str]]:
 def sections_of(text: str, day: date) -> Iterator[Section]:
     """The parts of a day file in order; the first is what stands above the first heading, and may be empty."""
     for part, line in _parts(text):
+        bad = _UNDECODED.search(part)
+        if bad:
+            yield Section(part, line + part.count("\n", 0, bad.start()), problem=NO_TEXT)
+            continue
         heading, _, content = part.removeprefix(BOM).partition("\n")
         if not _CUT.match(heading):
             odd = any(row and not row.startswith("# ") for row in part.removeprefix(BOM).splitlines())
