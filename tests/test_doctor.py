@@ -215,8 +215,9 @@ def test_trouble_is_named_and_mended_where_that_is_safe(vault: Vault, name: str)
     assert bool(mended.left) == (not sick.normal and not sick.fixable)
     after = snapshot(vault)
     assert sick.fixable or after == before
-    again = examine(vault.root, fix=True)
-    assert not [one for one in again.troubles if one.fix] and snapshot(vault) == after
+    if sick.fixable:
+        again = examine(vault.root, fix=True)
+        assert not [one for one in again.troubles if one.fix] and snapshot(vault) == after
 
 
 def test_whole_vault_is_fine(vault: Vault) -> None:

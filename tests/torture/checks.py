@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from memory_fs import analysis
 from memory_fs.agent import Agent
-from memory_fs.disk import check_path
+from memory_fs.disk import INNER, check_path
 from memory_fs.doctor import examine
 from memory_fs.errors import FormatError, FunctionError, VaultError
 from memory_fs.events import Call, Message, clean
@@ -25,7 +25,9 @@ from memory_fs.formats.note import Note, parse_note, render_note, with_id
 from memory_fs.formats.settings import parse_queue, parse_settings, render_queue
 from memory_fs.formats.strict_yaml import load_mapping
 from memory_fs.functions import parse_call
+from memory_fs.journal import Journal
 from memory_fs.memory_functions import Memory
+from memory_fs.scan import Scan
 from memory_fs.testing import ScriptedModel, make_vault
 from memory_fs.vault import Transaction, decode
 
@@ -212,6 +214,30 @@ def path(text: str, mutator: Mutator) -> None:
             assert len(str(error)) < 1200  # eighty characters, each perhaps escaped
         else:
             assert not {"", ".", ".."} & set(text.split("/")) and "\0" not in text
+
+
+class Kept:
+    """What the program keeps for itself beside the memory: anything in it costs time at most."""
+
+    def __init__(self, root: Path) -> None:
+        make_vault(root).close()
+        self.root, self.files = root, Scan(root).scan()
+
+    @staticmethod
+    def seeds() -> list[str]:
+        """A journal, and what a scan saw."""
+        lines = (f"begin {n} {10**18 + n} {'ab' * 20} {'c' * 36}".ljust(255) + "\n" for n in (8, 7))
+        seen = {"": {"system.md": [29, 10**18, "ab" * 20]}, "core/": {"human.yaml": [9, -1, "cd" * 20]}}
+        return ["".join(lines) + "done 7 settled".ljust(255) + "\n", json.dumps(seen)]
+
+    def __call__(self, text: str, mutator: Mutator) -> None:
+        """Put it in the place of both files; the journal names changes or none, the scan sees what there is."""
+        for name in ("journal", "scan.json"):
+            (self.root / ".memory_fs" / name).write_bytes(text.encode("utf-8", "surrogatepass"))
+        assert all(entry.number > 0 and len(entry.rev) == 40 for entry in Journal(self.root / INNER, True).unfinished())
+        scan = Scan(self.root)
+        scan.load_seen()
+        assert scan.scan().keys() == self.files.keys()
 
 
 # -- functions, searches, the doctor ----------------------------------------------------------------------------------

@@ -120,6 +120,7 @@ def targets(folder: Path) -> Iterator[list[Target]]:
         Target("queue.yaml", [QUEUE_TEXT], checks.queue),
         Target("memory.yaml", [(starter / "memory.yaml").read_text(encoding="utf-8")], checks.settings),
         Target("queries", queries, checks.query, 2),
+        Target("journal and scan", checks.Kept.seeds(), checks.Kept(folder / "kept"), 0.5),
         Target("paths", ["archival/2026/11/x.md", "core/human.yaml", "memory.yaml", *TOKENS], checks.path),
         Target("completions", calls, checks.completion, 2),
         Target("functions on a vault", calls, functions, 2, checks.odd_call),
