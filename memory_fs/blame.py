@@ -36,34 +36,38 @@ def blame(vault: Vault, path: str) -> list[Line]:
     data = vault.history.read(path)
     if data is None:
         raise VaultError(f"there is no file {path} in memory; see `memory-fs log {path}` for what became of it")
-    lines = _lines(data)
+    lines = version = _lines(data)
     came: dict[int, tuple[Change, str]] = {}
-    open_lines = {number: number for number in range(len(lines))}  # line of the version at hand -> line of today
-    for change, name, after, before in _versions(vault, path):
-        kept = _kept(_lines(before), _lines(after)) if before is not None else {}
-        came |= {today: (change, name) for line, today in open_lines.items() if line not in kept}
-        open_lines = {kept[line]: today for line, today in open_lines.items() if line in kept}
-        if not open_lines:
+    there = {number: number for number in range(len(lines))}  # line of the version at hand -> line of today
+    for change, name, before in _versions(vault, path, data):
+        older = _lines(before or b"")
+        kept = _kept(older, version)
+        came |= {today: (change, name) for line, today in there.items() if line not in kept}
+        there = {kept[line]: today for line, today in there.items() if line in kept}
+        if not there:
             break
+        version = older
     texts = (line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "replace") for line in lines)
     return [Line(number + 1, text, *came[number]) for number, text in enumerate(texts)]
 
 
-def _versions(vault: Vault, path: str, start: str | None = None) -> Iterator[tuple[Change, str, bytes, bytes | None]]:
-    """(change, path, bytes after, bytes before) of each change of a file, newest first, under earlier names, too."""
+def _versions(
+    vault: Vault, path: str, text: bytes, start: str | None = None
+) -> Iterator[tuple[Change, str, bytes | None]]:
+    """(change, path, bytes before) of each change of a file, newest first, under earlier names, too."""
     for change in vault.history.log(path, start):
         parent = vault.history.parent(change.rev)
-        after, before = (vault.history.read(path, rev) if rev else None for rev in (change.rev, parent))
-        if after is None:
-            continue  # the other side of a merge that a person made with git
-        source = _moved_from(vault, path, after, change) if before is None else None
+        before = vault.history.read(path, parent) if parent else None
+        source = _moved_from(vault, path, text, change) if before is None else None
         if source and parent:
-            yield change, path, after, vault.history.read(source, parent)
-            yield from _versions(vault, source, parent)
-        else:
-            yield change, path, after, before
+            before = vault.history.read(source, parent) or b""
+            yield change, path, before
+            yield from _versions(vault, source, before, parent)
+            return
+        yield change, path, before
         if before is None:
             return
+        text = before
 
 
 def _moved_from(vault: Vault, path: str, text: bytes, change: Change) -> str | None:

@@ -42,6 +42,7 @@ class History:
         """
         pygit2.settings.enable_fsync_gitdir(not whole_sync)
         self._folder = folder
+        self._packs = folder / "objects" / "pack"
         self._opened: tuple[object, pygit2.Repository] | None = None
         try:
             if not (folder / "HEAD").exists():
@@ -53,7 +54,7 @@ class History:
     @property
     def repo(self) -> pygit2.Repository:
         """The repository, opened anew when packs came or went: somebody pruned, and what was known here may be gone."""
-        packs = (self._folder / "objects" / "pack").stat()
+        packs = self._packs.stat()
         known = (packs.st_ino, packs.st_mtime_ns)
         if self._opened is None or self._opened[0] != known:
             self._opened = (known, pygit2.Repository(str(self._folder)))
@@ -109,12 +110,14 @@ class History:
     def read(self, path: str, rev: str | None = None) -> bytes | None:
         """The bytes of a file at a commit, or None where it is not there."""
         blob = self.blob_id(path, rev)
-        return None if blob is None else self.repo[blob].read_raw()
+        with _reading():
+            return None if blob is None else self.repo[blob].read_raw()
 
     def tree(self, rev: str | None = None) -> dict[str, str]:
         """path -> blob id of every file at a commit."""
         rev = rev or self.head
-        return dict(walk(self._commit(rev).tree)) if rev else {}
+        with _reading():
+            return dict(walk(self._commit(rev).tree)) if rev else {}
 
     def show(self, rev: str) -> Change:
         """One change by its id, or the start of its id.
@@ -136,16 +139,14 @@ class History:
             start: the commit to go back from; the newest by default.
 
         Raises:
-            VaultError: what is read was pruned meanwhile.
+            VaultError: what is read was pruned meanwhile, or is damaged.
         """
         wanted = None if paths is None else tuple(paths)
         first = start or self.head
-        try:
+        with _reading():
             for commit in self.repo.walk(first, SortMode.NONE) if first else ():
                 if wanted is None or touches(commit, wanted):
                     yield self._change(commit)
-        except (KeyError, pygit2.GitError) as error:
-            raise VaultError("the history was pruned while it was read; try again") from error
 
     def log(self, path: str | None = None, start: str | None = None) -> Iterator[Change]:
         """Changes, newest first; with a path only those that touched it (a file or a folder). Else as `log_of`."""
@@ -181,7 +182,8 @@ class History:
 
     def patches(self, rev: str) -> Iterator[tuple[str, str]]:
         """(path, unified diff) for each file that a change touched."""
-        return patches_of(self._diff(self._commit(rev)))
+        with _reading():
+            yield from patches_of(self._diff(self._commit(rev)))
 
     def compare(self, old: str, new: str) -> Iterator[tuple[str, str]]:
         """(path, unified diff) for each file that differs between the states at two commits."""
@@ -281,6 +283,16 @@ class History:
         """Release the files of the repository."""
         if self._opened:
             self._opened[1].free()
+
+
+@contextlib.contextmanager
+def _reading() -> Iterator[None]:
+    """What is not there any more is an error of the vault, said in one line."""
+    try:
+        yield
+    except (KeyError, pygit2.GitError) as error:
+        told = "was pruned meanwhile or is damaged; try again, else see `memory-fs doctor`"
+        raise VaultError(f"an object of the history {told}") from error
 
 
 @contextlib.contextmanager

@@ -20,16 +20,24 @@ NOTE = "archival/2026/dog.md"
 SESSION = {"Session": "2026-11-29-a7f3", "Function": "core_memory_append"}
 
 
-@pytest.fixture
-def shell(tmp_path: Path) -> Shell:
-    """A shell with a vault in which two turns and a person have written."""
-    made = Shell(tmp_path)
-    with make_vault(made.vault, {"memory.yaml": "zone: UTC\nmodel: tiny.gguf\nwindow: 1024\n"}) as vault:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A vault in which two turns and a person have written, made once."""
+    files = {"memory.yaml": "zone: UTC\nmodel: tiny.gguf\nwindow: 1024\n"}
+    with make_vault(tmp_path_factory.mktemp("made") / "vault", files) as vault:
         write(vault, "Name: 陈伟.", 1)
         write(vault, "Dog: Biscuit.", 2)
         edit_by_hand(vault, NOTE, "---\nid: d1\n---\nBiscuit\x1b[31m is a dog.\n")
-    made.here("log")
-    return made
+        vault.adopt()
+    return vault.root
+
+
+@pytest.fixture
+def shell(tmp_path: Path, made: Path) -> Shell:
+    """A shell with a copy of that vault."""
+    shell = Shell(tmp_path)
+    shell.copy_vault(made)
+    return shell
 
 
 def write(vault: Vault, line: str, turn: int) -> None:
@@ -190,9 +198,9 @@ def test_gc_says_what_it_freed(shell: Shell) -> None:
 )
 def test_what_cannot_be_done_is_one_line_and_changes_nothing(shell: Shell, arguments: str, told: str) -> None:
     """Bad dates, states, paths and numbers: exit status 2, one line, nothing written."""
-    files, newest = shell.files(), log(shell)[0]["rev"]
+    files, head = shell.files(), (shell.vault / ".memory_fs/git/refs/heads/main").read_bytes()
     assert told in shell.here(*arguments.split()).complaint
-    assert (shell.files(), log(shell)[0]["rev"]) == (files, newest)
+    assert (shell.files(), (shell.vault / ".memory_fs/git/refs/heads/main").read_bytes()) == (files, head)
 
 
 def test_help_says_how_a_count_is_told_from_a_state(shell: Shell) -> None:

@@ -26,11 +26,11 @@ class Clock:
         return self.moment
 
 
-@pytest.fixture
-def week(tmp_path: Path) -> Vault:
-    """A vault in Porto's zone: what was written on three days, the first half an hour before midnight there."""
+@pytest.fixture(scope="module")
+def week(tmp_path_factory: pytest.TempPathFactory) -> Vault:
+    """A vault in Porto's zone, only read here: three days' writing, half an hour before midnight there."""
     clock = Clock()
-    vault = make_vault(tmp_path / "vault", {"memory.yaml": "zone: Europe/Lisbon\n"}, clock=clock)
+    vault = make_vault(tmp_path_factory.mktemp("week") / "vault", {"memory.yaml": "zone: Europe/Lisbon\n"}, clock=clock)
     trailers = {"Session": "s1", "Turn": "1", "Function": "archival_memory_insert"}
     for days, text in enumerate("one two three".split(), 1):
         clock.moment = datetime(2026, 11, 29, 23, 30, tzinfo=UTC) + timedelta(days=days)
@@ -102,8 +102,11 @@ def test_what_names_no_state_is_refused_in_one_line(week: Vault, text: str, told
 
 def test_a_branch_that_is_checked_out_beside_does_not_move_head(week: Vault) -> None:
     """HEAD is the vault's newest change, also after a person has looked at an older one with git."""
-    (week.root / ".memory_fs/git/HEAD").write_text(changes_of(week)[-1].rev + "\n")
+    head = week.root / ".memory_fs/git/HEAD"
+    main = head.read_text()
+    head.write_text(changes_of(week)[-1].rev + "\n")
     assert subject_at(week, "HEAD") == "Edit core/human.yaml by hand"
+    head.write_text(main)
 
 
 @pytest.mark.parametrize(
