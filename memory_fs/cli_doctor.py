@@ -54,4 +54,5 @@ def _tell(found: Findings) -> None:
         emit(f"no trouble found: {counts}")
         return
     safe = sum(trouble.fix is not None for trouble in found.left)
-    emit(f"{len(found.left)} troubles in {counts}" + (f"; {safe} can be mended with --fix" if safe else ""))
+    many = "1 trouble" if len(found.left) == 1 else f"{len(found.left)} troubles"
+    emit(f"{many} in {counts}" + (f"; {safe} can be mended with --fix" if safe else ""))
