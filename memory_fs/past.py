@@ -11,7 +11,7 @@ from memory_fs.core import in_order
 from memory_fs.errors import FormatError, VaultError
 from memory_fs.events import Message
 from memory_fs.formats.block import Block, parse_block
-from memory_fs.formats.day import day_of, day_path, parse_day
+from memory_fs.formats.day import day_of, day_path, decode_day, parse_day
 from memory_fs.formats.settings import QueueState, Settings, parse_queue, parse_settings
 from memory_fs.memory_functions import PAPER, default_table
 from memory_fs.prompt import Prompt, compile_prompt
@@ -95,10 +95,8 @@ class Past:
 
     def _day(self, text: str) -> list[Message]:
         day = day_of(text)
-        try:
-            return parse_day(self.read(day_path(day)) or "", day)[0] if day else []
-        except FormatError:
-            return []
+        data = self.vault.history.read(day_path(day), self.rev) if day else None
+        return parse_day(decode_day(data), day)[0] if day and data else []
 
     def _good(self, path: str, parse: Callable[[str], T]) -> T | None:
         """What a file said then, or when it could last be read before; None where it never could."""

@@ -67,10 +67,12 @@ def test_message_and_file_that_are_gone_are_passed_over(make_agent: MakeAgent) -
     """Where a person had deleted recall, the queue or the settings, the prompt is what was left."""
     agent = make_agent([say("Hello.")])
     agent.send(HELLO)
-    for path in (agent.vault.root / "recall").rglob("*.md"):
-        path.write_bytes(b"\xff")
-    rev = newest(agent.vault)
-    assert HELLO not in Past(agent.vault, rev).prompt().text
+    (day,) = (agent.vault.root / "recall").rglob("*.md")
+    day.write_bytes(day.read_bytes().replace(HELLO.encode(), b"caf\xe9"))
+    seen = Past(agent.vault, newest(agent.vault)).prompt()
+    assert seen == agent.prompt() and "Hello." in seen.text and HELLO not in seen.text
+    day.unlink()
+    assert "Hello." not in Past(agent.vault, newest(agent.vault)).prompt().text
     for name in ("queue.yaml", "memory.yaml", "system.md"):
         (agent.vault.root / name).unlink()
     assert Past(agent.vault, newest(agent.vault)).prompt() == agent.prompt()
