@@ -14,18 +14,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from memory_fs import policy
+from memory_fs import edits
 from memory_fs.archival import Archival
 from memory_fs.change import Change
 from memory_fs.core import Core
 from memory_fs.errors import FunctionError
 from memory_fs.events import Call, Event, Message, Result
 from memory_fs.executor import Executor
-from memory_fs.formats.block import Block
 from memory_fs.formats.settings import QueueState
-from memory_fs.functions import Function, FunctionTable, grammar
-from memory_fs.llm import Completion, Flag, Model
+from memory_fs.functions import Function, FunctionTable
+from memory_fs.llm import Flag, Model
 from memory_fs.memory_functions import PAPER, Memory, default_table
+from memory_fs.offer import offer
+from memory_fs.policy import judges
 from memory_fs.pressure import MemoryPressure
 from memory_fs.prompt import Prompt, call_text, compile_prompt
 from memory_fs.queue_manager import QueueManager
@@ -35,7 +36,6 @@ from memory_fs.steps import Pass, Step, Turn, reply_of, tokens_of
 from memory_fs.vault import Transaction, Vault
 from memory_fs.writer import Writer
 
-EDITED = "The user edited core memory by hand; it is right as it stands now:"
 CALL_TOKENS = 400  # the longest call the model may write, tokens
 DECIDE = 0  # the model's KV cache for this prompt; the writer has another
 
@@ -73,7 +73,6 @@ class Agent:
             VaultError: the folder is no vault.
         """
         self.vault = vault if isinstance(vault, Vault) else Vault(vault)
-        self.model = model
         self.search = Search(self.vault, say)
         self.core = Core(self.vault)
         self.archival = Archival(self.search)
@@ -85,9 +84,19 @@ class Agent:
         self.on_text = on_text
         self._say = say
         self.cancel = Flag()
+        self.model = model
+        self.session = f"{self.vault.now():%Y-%m-%d}-{self.vault.new_id()[:4]}"
+
+    @property
+    def model(self) -> Model:
+        """The model that decides and words; another one may take over between two turns."""
+        return self._model
+
+    @model.setter
+    def model(self, model: Model) -> None:
+        self._model = model
         self._writer = Writer(model, self.cancel)
         self._pressure = MemoryPressure(self.vault, model, self.queue, self._writer, self._compile)
-        self.session = f"{self.vault.now():%Y-%m-%d}-{self.vault.new_id()[:4]}"
 
     def warm(self) -> None:
         """Let the model read the instructions before the first message comes; quick when it has read them before."""
@@ -132,6 +141,8 @@ class Agent:
         turn = self._begin(event)
         while True:
             step = self._step(turn)
+            if step.final:
+                self.vault.settle()
             yield step
             if step.final:
                 return
@@ -142,18 +153,20 @@ class Agent:
 
     def _begin(self, event: Event) -> Turn:
         """Take hand edits into history, then write the event to recall and the queue: from here on it is safe."""
-        edited = self.vault.adopt()
-        if edited and edited.subject.startswith("Edit"):
-            self._say(f"changed by hand: {edited.counts()}")
-        told = _edit_event(edited) if self.queue.state().messages else ""
+        found = self.vault.adopt()
+        for line in found.announced() if found and self.vault.history.parent(found.rev) else ():
+            self._say(line)
+        told = edits.told(edits.edits(self.vault.history)) if self.queue.state().messages else ""
         turn = Turn(event, self.session, self.queue.state().turn + 1)
 
         def work(transaction: Transaction) -> None:
             now = replace(self.queue.state(), turn=turn.number)
             messages = [turn.message(self.vault, "system", told)] if told else []
-            self.queue.push(transaction, now, [*messages, turn.message(self.vault, event.kind, event.text)])
+            messages.append(turn.message(self.vault, event.kind, event.text))
+            turn.began = messages[-1].time
+            self.queue.push(transaction, now, messages)
 
-        self.vault.transact(work, f"Receive a {event.kind} message", trailers=turn.trailers())
+        self.vault.transact(work, f"{edits.RECEIVED} {event.kind} message", trailers=turn.trailers())
         self._pressure.check_room(self.core)
         return turn
 
@@ -162,12 +175,12 @@ class Agent:
         start = time.perf_counter()
         turn.steps += 1
         passes, changes = self._pressure.relieve(turn)
-        offered, rules = self._offer(turn)
+        offered, rules = offer(turn, self.core.blocks(), self.functions(), self.vault.settings)
         call = self._decide(turn, offered, rules, passes)
         if isinstance(call, Call) and call.function == "send_message" and "message" not in call.arguments:
             call = self._word(turn, call, passes)
         result, change = self._execute(turn, call, offered, passes)
-        ended = self._ended(turn, call, result)
+        ended = turn.ended(call, result, self.vault.settings)
         if change:
             changes.append(change)
         seconds = time.perf_counter() - start
@@ -175,36 +188,6 @@ class Agent:
         return Step(turn.event, tuple(passes), proposed, result, tuple(changes), seconds, bool(ended), ended)
 
     # -- deciding and wording -----------------------------------------------------------------------------------
-
-    def _offer(self, turn: Turn) -> tuple[list[Function], str]:
-        """The functions of this step and the grammar that lets the model call only those.
-
-        What cannot help is not offered: a function that keeps failing, a replace where there is no line to replace.
-        """
-        settings = self.vault.settings
-        message = _said(turn)
-        blocks = [block for block in self.core.blocks() if not block.read_only]
-        about = [block for block in blocks if block.label != "persona"]
-        lines = policy.worth_judging([line for block in about for line in _lines_once(block)], message)
-        # A replace can only name a line that is there: the model chooses it, code keeps it exact.
-        swap = [{"label": [b.label], "old_content": [x for x in _lines_once(b) if x in lines]} for b in about]
-        choices = {
-            "core_memory_append": [{"label": [block.label]} for block in about],
-            "core_memory_replace": [way for way in swap if way["old_content"]],
-        }
-        useless = {name for name, count in turn.failures.items() if count >= max(1, settings.max_failures - 1)}
-        useless |= {name for name, ways in choices.items() if not ways}
-        replaced = "core_memory_replace" in turn.done
-        room = turn.steps < 3 and not replaced and any(block.used < 0.8 * block.limit for block in about)
-        names = [f.name for f in self.functions() if f.name == "send_message" or f.name not in useless]
-        memory = "\n".join(block.value for block in self.core.blocks())
-        names = policy.offered(names, message, memory, first=not turn.done, must_save=room)
-        if turn.steps >= settings.max_steps and "send_message" in names:
-            names = ["send_message"]
-        offered = [function for function in self.functions() if function.name in names]
-        judged = lines if policy.judges(message) and not replaced else None
-        beat = settings.heartbeat == "requested"
-        return offered, grammar(offered, heartbeat=beat, choices=choices, bare="send_message", lines=judged)
 
     def _decide(self, turn: Turn, offered: Sequence[Function], rules: str, passes: list[Pass]) -> Call | Result:
         """The first pass: choose the next call. Where only an answer is left, there is nothing to choose.
@@ -215,7 +198,7 @@ class Agent:
         if [function.name for function in offered] == ["send_message"]:
             return Call("send_message", missing="nothing")
         state = self.queue.state()
-        if policy.judges(_said(turn)):
+        if judges(turn.said):
             mine = [m.ref for m in self.queue.messages(state) if (m.session, m.turn) == (turn.session, turn.number)]
             state = replace(state, messages=tuple(mine), summary="")
         prompt = self._compile(state)
@@ -223,7 +206,8 @@ class Agent:
             prompt.turns, grammar=rules, max_tokens=self._room(prompt, CALL_TOKENS), slot=DECIDE, cancel=self.cancel
         )
         passes.append(Pass("decide", prompt, completion))
-        self._stop_if_cancelled(completion)
+        if completion.finish == "cancelled":
+            raise KeyboardInterrupt
         return self.executor.read(completion.text)
 
     def functions(self) -> list[Function]:
@@ -237,7 +221,11 @@ class Agent:
         asked = next((n for n in range(len(messages) - 1, -1, -1) if messages[n].role == turn.event.kind), 0)
         # What was said before a person corrected memory by hand may contradict it: it stays out of the wording.
         since = max(
-            (n + 1 for n, m in enumerate(messages[:asked]) if m.role == "system" and m.content.startswith(EDITED)),
+            (
+                n + 1
+                for n, m in enumerate(messages[:asked])
+                if m.role == "system" and m.content.startswith(edits.EDITED)
+            ),
             default=0,
         )
         text, done = self._writer.message(
@@ -292,32 +280,13 @@ class Agent:
     def _memory(self, transaction: Transaction, turn: Turn) -> Memory:
         source = {"session": self.session, "turn": turn.number}
         size = self.vault.settings.page_size
-        return Memory(self.core, self.archival, self.recall, transaction, size, source)
+        return Memory(self.core, self.archival, self.recall, transaction, size, source, before=turn.began)
 
     def _messages(self, turn: Turn, call: Call | Result, result: Result, text: str) -> list[Message]:
         if isinstance(call, Call) and call.function == "send_message" and result.ok:
             return [turn.message(self.vault, "assistant", str(call.arguments["message"]))]
         shown = call_text(call.function, call.arguments) if isinstance(call, Call) else text
         return [turn.message(self.vault, "call", shown), turn.message(self.vault, "result", result.text)]
-
-    def _ended(self, turn: Turn, call: Call | Result, result: Result) -> str:
-        """Why the turn ends here, or ''. Failures are counted by what was called with what."""
-        settings = self.vault.settings
-        if not result.ok:
-            name = call.function if isinstance(call, Call) else ""
-            turn.failures[name] = turn.failures.get(name, 0) + 1
-            key = call_text(name, call.arguments) if isinstance(call, Call) else "no call"
-            turn.failures[key] = turn.failures.get(key, 0) + 1
-            if turn.failures[key] >= settings.max_failures or turn.failures.get("", 0) >= settings.max_failures:
-                return f"the model made the same mistake {turn.failures[key]} times: {result.text}"
-        elif isinstance(call, Call):
-            if call.function == "send_message":
-                return "answered"
-            if settings.heartbeat == "requested" and not call.request_heartbeat:
-                return "no heartbeat was requested"
-        if turn.steps >= settings.max_steps:
-            return f"the step limit of {settings.max_steps} is reached"
-        return ""
 
     # -- the prompt ---------------------------------------------------------------------------------------------
 
@@ -345,12 +314,6 @@ class Agent:
     def _room(self, prompt: Prompt, wanted: int) -> int:
         return max(16, min(wanted, self.model.window - self.model.count(prompt.turns) - 1))
 
-    # -- small things -------------------------------------------------------------------------------------------
-
-    def _stop_if_cancelled(self, completion: Completion) -> None:
-        if completion.finish == "cancelled":
-            raise KeyboardInterrupt
-
     def close(self) -> None:
         """Release the index and the vault; the model belongs to the caller."""
         self.search.close()
@@ -376,26 +339,6 @@ class Agent:
         from memory_fs import notebook
 
         return notebook.agent(self).markdown()
-
-
-def _edit_event(edited: Change | None) -> str:
-    """What the model is told of a hand edit of core memory; nothing of other files."""
-    if edited is None or not edited.subject.startswith("Edit"):
-        return ""
-    if not any(path.startswith("core/") for path in edited.paths):
-        return ""
-    return f"{EDITED} {edited.counts()}"  # not the old lines: a small model would read them as true
-
-
-def _said(turn: Turn) -> str:
-    """What the person said in this turn; nothing when it was an interrupt."""
-    return turn.event.text if turn.event.kind == "user" else ""
-
-
-def _lines_once(block: Block) -> list[str]:
-    """The lines of a block that are in it exactly once: those that a replace can name."""
-    lines = block.value.split("\n")
-    return [line for line in lines if line.strip() and block.value.count(line) == 1]
 
 
 __all__ = ["Agent", "Pass", "Step", "reply_of"]

@@ -6,11 +6,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from itertools import islice
 
 Author = tuple[str, str]
 """A name and an e-mail address."""
 
+_FEW = 5  # files that are announced one by one
 AGENT: Author = ("agent", "agent@memory-fs.invalid")
+PROGRAM: Author = ("memory_fs", "program@memory-fs.invalid")
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,10 +49,14 @@ class Change:
         """`core/human.yaml +1 -1`: lines added and taken away in each file."""
         parts = []
         for path, diff in self.files:
-            lines = diff.split("\n")[2:]
-            added, gone = (sum(line.startswith(sign) for line in lines) for sign in "+-")
+            added, gone = _counted(diff)
             parts.append(f"{path} +{added} -{gone}")
         return ", ".join(parts[:3]) + (f" and {len(parts) - 3} more files" if len(parts) > 3 else "")
+
+    def announced(self) -> list[str]:
+        """What a person did, one line a file: `core/human.yaml changed by hand: +1 -1`; of many files one line."""
+        first = list(islice(self._patches(self.rev), _FEW + 1))
+        return [_announced(*file) for file in first] if len(first) <= _FEW else [self.subject]
 
     @property
     def diff(self) -> str:
@@ -68,3 +75,18 @@ class Change:
         from memory_fs import notebook
 
         return notebook.change(self).markdown()
+
+
+def _counted(diff: str) -> tuple[int, int]:
+    """Lines added and taken away in a unified diff of one file."""
+    lines = diff.split("\n")[2:]
+    return sum(line.startswith("+") for line in lines), sum(line.startswith("-") for line in lines)
+
+
+def _announced(path: str, diff: str) -> str:
+    added, gone = _counted(diff)
+    if diff.startswith("--- /dev/null"):
+        return f"{path} added by hand: +{added}"
+    if "\n+++ /dev/null" in diff:
+        return f"{path} deleted by hand: -{gone}"
+    return f"{path} changed by hand: +{added} -{gone}"

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from memory_fs.agent import Agent, reply_of
+from memory_fs.change import Change
 from memory_fs.errors import MemoryFsError
 from memory_fs.history import person
 from memory_fs.prompt import core_text
@@ -54,6 +55,18 @@ def chat(agent: Agent) -> None:
             emit("\n(stopped; your message is kept)")
         except MemoryFsError as error:
             print(f"memory-fs: {inert(str(error))}", file=sys.stderr, flush=True)
+
+
+def announce(change: Change) -> None:
+    """Say what a person just changed by hand, also while a line is being typed."""
+    for line in change.announced():
+        print(f"\r{inert(line)}", file=sys.stderr, flush=True)
+    if sys.stdin.isatty() and sys.stdout.isatty():
+        with contextlib.suppress(ImportError):
+            import readline
+
+            sys.stdout.write(f"> {readline.get_line_buffer()}")
+            sys.stdout.flush()
 
 
 def answer(agent: Agent, text: str) -> None:

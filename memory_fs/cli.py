@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from io import TextIOWrapper
 from pathlib import Path
@@ -17,11 +17,12 @@ from memory_fs.cli_bench import bench_app
 from memory_fs.cli_doctor import doctor
 from memory_fs.cli_history import history_app
 from memory_fs.cli_model import model_app
-from memory_fs.cli_options import DEFAULT_VAULT, JsonOption, PageOption, VaultOption, open_vault, say
+from memory_fs.cli_options import DEFAULT_VAULT, JsonLinesOption, JsonOption, PageOption, VaultOption, open_vault, say
 from memory_fs.errors import FunctionError, MemoryFsError
 
 if TYPE_CHECKING:
     from memory_fs.agent import Agent
+    from memory_fs.change import Change
     from memory_fs.llm import Model
 
 app = typer.Typer(
@@ -121,15 +122,39 @@ def init(
 @app.command()
 def chat(vault: VaultOption = DEFAULT_VAULT) -> None:
     """Talk to the model; piped lines are messages. /help inside lists the commands."""
+    from memory_fs.chat import announce
     from memory_fs.chat import chat as talk
     from memory_fs.progress import progress, waiting
+    from memory_fs.watch import Watcher
 
     with _agent(vault) as agent:
         with progress("files indexed") as report:
             agent.search.sync(report)
         with waiting("reading the instructions"):
             agent.warm()
-        talk(agent)
+        with Watcher(agent.search, announce, say):
+            talk(agent)
+
+
+@app.command()
+def watch(vault: VaultOption = DEFAULT_VAULT, as_json: JsonLinesOption = False) -> None:
+    """Say what is edited by hand, as it happens, and keep history and index up to date; Ctrl-C ends it."""
+    import threading
+
+    from memory_fs.search import Search
+    from memory_fs.show import change_json, emit, emit_json
+    from memory_fs.watch import Watcher
+
+    def announce(change: Change) -> None:
+        if as_json:
+            return emit_json(change_json(change), indent=None)
+        for line in change.announced():
+            emit(line)
+
+    with open_vault(vault) as opened, Watcher(Search(opened, say), announce, say):
+        say(f"watching {opened.root}; Ctrl-C ends it")
+        with suppress(KeyboardInterrupt):
+            threading.Event().wait()
 
 
 @app.command()

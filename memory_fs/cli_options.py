@@ -17,6 +17,7 @@ VaultOption = Annotated[
     Path, typer.Option("--vault", envvar="MEMORY_FS_VAULT", help="The vault's folder.", show_default=True)
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+JsonLinesOption = Annotated[bool, typer.Option("--json", help="Print one JSON document a line.")]
 PageOption = Annotated[int, typer.Option("--page", help="Page of the result, from 1.")]
 DEFAULT_VAULT = Path("vault")
 

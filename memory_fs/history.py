@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shutil
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
@@ -23,6 +25,7 @@ from memory_fs.history_trees import patches_of, touches, walk
 from memory_fs.objects import Objects
 
 MAIN = "refs/heads/main"
+_PATIENCE = 100  # hundredths of a second for another git to let go of the branch
 _HEAD = re.compile(r"HEAD(?![\w-])")  # the vault writes to main, whatever a person has checked out beside it
 
 
@@ -46,7 +49,7 @@ class History:
         self._opened: tuple[object, pygit2.Repository] | None = None
         try:
             if not (folder / "HEAD").exists():
-                self._create(folder)
+                self._make(folder)
             _ = self.repo
         except (pygit2.GitError, OSError) as error:
             raise VaultError(f"the history cannot be opened ({error})", path=folder) from error
@@ -54,16 +57,26 @@ class History:
     @property
     def repo(self) -> pygit2.Repository:
         """The repository, opened anew when packs came or went: somebody pruned, and what was known here may be gone."""
-        packs = self._packs.stat()
-        known = (packs.st_ino, packs.st_mtime_ns)
-        if self._opened is None or self._opened[0] != known:
-            self._opened = (known, pygit2.Repository(str(self._folder)))
-        return self._opened[1]
+        with _reading():
+            packs = self._packs.stat()
+            known = (packs.st_ino, packs.st_mtime_ns)
+            if self._opened is None or self._opened[0] != known:
+                self._opened = (known, pygit2.Repository(str(self._folder)))
+            return self._opened[1]
 
     @property
     def objects(self) -> Objects:
         """Its objects, one by one."""
         return Objects(self.repo)
+
+    def _make(self, folder: Path) -> None:
+        """Make the repository; aside and then in place, so that there is a whole one or none."""
+        if folder.exists():  # somebody's, without its HEAD
+            return self._create(folder)
+        aside = folder.with_name("git.new")
+        shutil.rmtree(aside, ignore_errors=True)
+        self._create(aside)
+        aside.rename(folder)
 
     @staticmethod
     def _create(folder: Path) -> None:
@@ -156,9 +169,9 @@ class History:
         """A three-way merge of one file; None where both changed the same lines, or one deleted the file."""
         if base is None or ours is None or theirs is None:
             return None
-        old, mine, other = (
-            pygit2.IndexEntry("text", self.repo.create_blob(data), FileMode.BLOB) for data in (base, ours, theirs)
-        )
+        with guard():
+            blobs = [self.repo.create_blob(data) for data in (base, ours, theirs)]
+        old, mine, other = (pygit2.IndexEntry("text", blob, FileMode.BLOB) for blob in blobs)
         try:
             merged = self.repo.merge_file_from_index(old, mine, other)
         except UnicodeDecodeError:
@@ -169,10 +182,9 @@ class History:
         """(path, bytes before, bytes after) for each file that a change touched; None where there was none."""
         commit = self._commit(rev)
         before = str(commit.parent_ids[0]) if commit.parent_ids else None
-        return [
-            (path, self.read(path, before) if before else None, self.read(path, str(commit.id)))
-            for path in (delta.new_file.path or delta.old_file.path for delta in self._diff(commit).deltas)
-        ]
+        with _reading():
+            paths = [delta.new_file.path or delta.old_file.path for delta in self._diff(commit).deltas]
+        return [(path, self.read(path, before) if before else None, self.read(path, str(commit.id))) for path in paths]
 
     @staticmethod
     def _diff(commit: pygit2.Commit) -> pygit2.Diff:
@@ -193,7 +205,7 @@ class History:
         try:
             found = self.repo.revparse_single(MAIN + rev[4:] if _HEAD.match(rev) else rev)
             return found.peel(pygit2.Commit)
-        except (KeyError, ValueError, pygit2.GitError, pygit2.InvalidSpecError) as error:
+        except (KeyError, OSError, ValueError, pygit2.GitError, pygit2.InvalidSpecError) as error:
             raise VaultError(f"no change {rev!r} in the history; see `memory-fs log`") from error
 
     def _change(self, commit: pygit2.Commit) -> Change:
@@ -264,7 +276,18 @@ class History:
         return builder.write()
 
     def finish(self, rev: str) -> None:
-        """Move the branch to a prepared commit."""
+        """Move the branch to a prepared commit.
+
+        Who wrote last may have been killed with git's own lock on the branch. The vault's lock is held here and git
+        holds its own for moments, so one that stays is left over.
+        """
+        left_over = self._folder / f"{MAIN}.lock"
+        for _ in range(_PATIENCE if left_over.exists() else 0):
+            time.sleep(0.01)
+            if not left_over.exists():
+                break
+        else:
+            left_over.unlink(missing_ok=True)
         with guard():
             self.repo.references.create(MAIN, rev, force=True)
 
@@ -290,7 +313,7 @@ def _reading() -> Iterator[None]:
     """What is not there any more is an error of the vault, said in one line."""
     try:
         yield
-    except (KeyError, pygit2.GitError) as error:
+    except (KeyError, OSError, pygit2.GitError) as error:
         told = "was pruned meanwhile or is damaged; try again, else see `memory-fs doctor`"
         raise VaultError(f"an object of the history {told}") from error
 
@@ -300,7 +323,7 @@ def guard() -> Iterator[None]:
     """What libgit2 cannot write is an error of the vault, said in one line."""
     try:
         yield
-    except (pygit2.GitError, OSError) as error:
+    except (KeyError, OSError, pygit2.GitError) as error:
         raise VaultError(f"the history cannot be written ({error}); nothing is lost") from error
 
 

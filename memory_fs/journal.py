@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from memory_fs.errors import VaultError
+
 _WIDTH = 256  # bytes a line; below a disk's sector, which is written whole or not at all
 _BEGUN = re.compile(rb"begin (\d{1,18}) (\d{1,20}) ([0-9a-f]{40}) (\S{1,64}) *\n")
-_DONE = re.compile(rb"done (\d{1,18}) (\S{1,64}) *\n")
-_SETTLED = "settled"
+_DONE = re.compile(rb"(done|settled) (\d{1,18}) (\d{1,20}) (\S{1,64}) *\n")
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,16 @@ class Entry:
     lost_power: bool
 
 
+@dataclass(frozen=True)
+class _Done:
+    """The last change that is in place, when and in which run of the machine; `settled`: it is on the device."""
+
+    settled: bool = False
+    number: int = 0
+    time: int = 0
+    boot: str = ""
+
+
 class Journal:
     """The journal of one vault. Its writer holds the vault's lock."""
 
@@ -51,9 +62,16 @@ class Journal:
 
     def unfinished(self) -> list[Entry]:
         """The changes that may not be wholly in place, oldest first; none when all is well."""
-        begun, done, mark = self._lines()
-        sure = done if mark in (_SETTLED, boot_id()) else -1
+        begun, done = self._lines()
+        sure = done.number if done.settled or done.boot == boot_id() else -1
         return [entry for entry in begun if entry.number > sure]
+
+    def suspect_since(self) -> int | None:
+        """Since when a power cut may have torn what was written, nanoseconds since 1970; None if there was none."""
+        begun, done = self._lines()
+        if done.boot in (boot_id(), "") and not any(entry.lost_power for entry in begun if entry.number > done.number):
+            return None
+        return done.time if done.settled else begun[0].began if len(begun) > 1 else 0
 
     def begun(self) -> list[Entry]:
         """The last two changes, oldest first, finished or not."""
@@ -61,14 +79,14 @@ class Journal:
 
     def begin(self, rev: str) -> int:
         """Name a change whose files are about to be replaced; durable with the next sync. Returns its number."""
-        begun, done, _ = self._lines()
-        number = max([done, *(entry.number for entry in begun)]) + 1
+        begun, done = self._lines()
+        number = max([done.number, *(entry.number for entry in begun)]) + 1
         self._write(number % 2, f"begin {number} {time.time_ns()} {rev} {boot_id()}")
         return number
 
     def done(self, number: int) -> None:
         """All files of a change are in place."""
-        self._write(2, f"done {number} {boot_id()}")
+        self._mark("done", number)
 
     def cancel(self, number: int) -> None:
         """A change was given up, and what there was of it was taken back."""
@@ -77,21 +95,29 @@ class Journal:
 
     def settle(self) -> None:
         """All that is in place is on the device, too."""
-        _, done, mark = self._lines()
-        if mark == boot_id():
-            self._write(2, f"done {done} {_SETTLED}")
+        self._mark("settled", self._lines()[1].number)
 
-    def _lines(self) -> tuple[list[Entry], int, str]:
-        """The changes that were named, oldest first; the number of the one that is in place, and its mark."""
+    def _mark(self, word: str, number: int) -> None:
+        self._write(2, f"{word} {number} {time.time_ns()} {boot_id()}")
+
+    def _lines(self) -> tuple[list[Entry], _Done]:
+        """The changes that were named, oldest first, and the last that is in place.
+
+        Raises:
+            VaultError: there is a journal and it cannot be read: then nobody may write.
+        """
         try:
             data = self._place.read_bytes()
-        except OSError:
-            return [], 0, _SETTLED
+        except FileNotFoundError:
+            data = b""
+        except OSError as error:
+            raise VaultError(f"{self._place} cannot be read ({error.strerror})", path=self._place) from error
         lines = [data[start : start + _WIDTH] for start in range(0, 3 * _WIDTH, _WIDTH)]
         begun = [found for line in lines[:2] if (found := _BEGUN.fullmatch(line))]
         entries = [Entry(int(m[1]), int(m[2]), m[3].decode(), m[4].decode(), m[4].decode() != boot_id()) for m in begun]
-        done = _DONE.fullmatch(lines[2])
-        return sorted(entries, key=lambda e: e.number), int(done[1]) if done else 0, done[2].decode() if done else ""
+        last = _DONE.fullmatch(lines[2])
+        done = _Done(last[1] == b"settled", int(last[2]), int(last[3]), last[4].decode()) if last else _Done()
+        return sorted(entries, key=lambda entry: entry.number), done
 
     def _write(self, line: int, text: str) -> None:
         handle = os.open(self._place, os.O_WRONLY | os.O_CREAT, 0o644)

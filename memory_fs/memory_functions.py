@@ -40,6 +40,7 @@ class Memory:
         source: where what is saved now comes from: session and turn.
         evidence: texts that searches of this call brought up; the answer is worded from them.
         reply: what send_message was given.
+        before: a search of the conversation finds what was said before this moment: not the question itself.
     """
 
     core: Core
@@ -50,6 +51,7 @@ class Memory:
     source: dict[str, Any] = field(default_factory=dict)
     evidence: list[str] = field(default_factory=list)
     reply: str | None = None
+    before: datetime | None = None
 
 
 def send_message(memory: Memory, message: str) -> str:
@@ -80,21 +82,21 @@ def archival_memory_search(memory: Memory, query: Query, page: int = 1) -> str:
     """Search the notes in archival memory."""
     found = memory.archival.search(query, page, memory.page_size)
     quoted = [_quote(f"[{hit.id}] {hit.date:%Y-%m-%d}{_cited(hit.source)}", hit.text) for hit in found.hits]
-    return _listing(memory, f"notes for {query[:80]!r}", found.page, found.pages, found.total, page, quoted)
+    return _listing(memory, ("note", f"for {query[:80]!r}"), found.page, found.pages, found.total, page, quoted)
 
 
 def conversation_search(memory: Memory, query: Query, page: int = 1) -> str:
     """Search everything that was said earlier."""
-    found = memory.recall.search(query, page, memory.page_size)
+    found = memory.recall.search(query, page, memory.page_size, memory.before)
     quoted = [_quote(f"[{hit.id}] {hit.date:%Y-%m-%d}", hit.text) for hit in found.hits]
-    return _listing(memory, f"messages for {query[:80]!r}", found.page, found.pages, found.total, page, quoted)
+    return _listing(memory, ("message", f"for {query[:80]!r}"), found.page, found.pages, found.total, page, quoted)
 
 
 def conversation_search_date(memory: Memory, start_date: Date, end_date: Date, page: int = 1) -> str:
     """Read what was said on days from start_date to end_date (2026-11-29, today or yesterday)."""
     found = memory.recall.search_date(start_date, end_date, page, memory.page_size)
     quoted = [_quote(f"[{m.id}] {_minute(m.time)} {m.role}", m.content) for m in found.messages]
-    what = f"messages from {found.start} to {found.end}"
+    what = ("message", f"from {found.start} to {found.end}")
     return _listing(memory, what, found.page, found.pages, found.total, page, quoted)
 
 
@@ -131,12 +133,16 @@ def default_table() -> FunctionTable:
     )
 
 
-def _listing(memory: Memory, what: str, page: int, pages: int, total: int, asked: int, quoted: list[str]) -> str:
+def _listing(
+    memory: Memory, what: tuple[str, str], page: int, pages: int, total: int, asked: int, quoted: list[str]
+) -> str:
+    kind, which = what
     if not total:
-        return f"no {what}"
+        return f"no {kind}s {which}"
     memory.evidence += quoted
     past = f" (there is no page {asked})" if asked != page else ""
-    return "\n".join([f"{total} {what}, page {page} of {pages}{past}:", *quoted])
+    plural = "" if total == 1 else "s"
+    return "\n".join([f"{total} {kind}{plural} {which}, page {page} of {pages}{past}:", *quoted])
 
 
 def _quote(head: str, text: str) -> str:

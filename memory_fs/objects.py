@@ -29,7 +29,7 @@ class Objects:
                 rev = str(commit.parent_ids[0]) if commit.parent_ids else ""
                 if not rev or rev in known:
                     return True
-        except (KeyError, ValueError, pygit2.GitError):
+        except (KeyError, OSError, ValueError, pygit2.GitError):
             return False
 
     def _read(self, tree: pygit2.Tree, before: pygit2.Tree | None) -> None:

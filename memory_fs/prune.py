@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 
+from memory_fs.change import PROGRAM
 from memory_fs.errors import FunctionError
 from memory_fs.history_prune import Pruned, prune_history
-from memory_fs.vault import PROGRAM, Vault
+from memory_fs.vault import Vault
 
 _SPAN = re.compile(r"([0-9]{1,5})([dwy])")
 _DAYS = {"d": 1, "w": 7, "y": 365}

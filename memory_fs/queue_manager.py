@@ -134,13 +134,14 @@ def _evictable(messages: list[Message]) -> list[list[Message]]:
     return [messages[1:n] for n in range(2, len(messages)) if messages[n].role != "result"]
 
 
+_OWN = re.compile(r"\d{4}-\d\d-\d\d assistant: ")  # a line of the agent's
 _SENTENCE = re.compile(r".+?(?:[.!?…](?=\s|$)|[。！？]|\n|$)", re.DOTALL)
 
 
 def first_sentences(summary: str, messages: Sequence[Message], fits: Callable[[str], bool]) -> str:
     """The summary without a model: the old one, then the first sentence of each evicted message, cut to the budget.
 
-    What is oldest goes first when it gets too long.
+    When it gets too long, what the agent said goes first, then what is oldest.
 
     Args:
         summary: the old summary.
@@ -153,5 +154,5 @@ def first_sentences(summary: str, messages: Sequence[Message], fits: Callable[[s
         if found and message.role in ("user", "assistant"):
             lines.append(f"{message.time:%Y-%m-%d} {message.role}: {found.group().strip()[:200]}")
     while lines and not fits("\n".join(lines)):
-        lines.pop(0)
+        lines.pop(next((n for n, line in enumerate(lines) if _OWN.match(line)), 0))
     return "\n".join(lines)

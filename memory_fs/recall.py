@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 
-from memory_fs.errors import FormatError, FunctionError
+from memory_fs.errors import FunctionError
 from memory_fs.events import Message
-from memory_fs.formats.day import day_named, day_of, day_path, parse_day, render_message
+from memory_fs.formats.day import day_named, day_of, day_path, decode_day, encode_day, parse_day, render_message
 from memory_fs.search import SPOKEN, Page, Search
 from memory_fs.vault import Transaction
 
@@ -33,29 +33,25 @@ class Recall:
         """Args: records: the searchable side of the vault."""
         self._records = records
         self._vault = records.vault
-        self._days: dict[str, tuple[str, list[Message]]] = {}
+        self._days: dict[str, tuple[bytes, list[Message]]] = {}
 
     def append(self, transaction: Transaction, messages: Iterable[Message]) -> None:
         """Stage messages at the end of their days."""
         for message in messages:
             path = day_path(message.time.date())
-            text = transaction.read(path)
-            if text is None:
-                text = f"# {message.time:%Y-%m-%d}\n\n"
-            elif not text.endswith("\n\n"):  # a person's edit took the blank line away
+            data = transaction.data(path)
+            text = f"# {message.time:%Y-%m-%d}\n\n" if data is None else decode_day(data)
+            if not text.endswith("\n\n"):  # a person's edit took the blank line away
                 text += "\n" if text.endswith("\n") else "\n\n"
-            transaction.write(path, text + render_message(message))
+            transaction.put(path, encode_day(text + render_message(message)))
 
     def day(self, day: date) -> list[Message]:
-        """The messages of one day, in the order of the file."""
+        """The messages of one day, in the order of the file; sections that cannot be read are passed over."""
         path = day_path(day)
-        try:
-            text = self._vault.read(path) or ""
-        except FormatError:
-            return []
+        data = self._vault.disk.read(path) or b""
         known = self._days.get(path)
-        if known is None or known[0] != text:
-            known = self._days[path] = (text, parse_day(text, day)[0])
+        if known is None or known[0] != data:
+            known = self._days[path] = (data, parse_day(decode_day(data), day)[0])
         return known[1]
 
     def get(self, ref: str) -> Message | None:
@@ -77,9 +73,9 @@ class Recall:
         """How many messages can be searched."""
         return self._records.count("recall")
 
-    def search(self, query: str, page: int = 1, size: int = 5) -> Page:
-        """What the person and the agent said, best first."""
-        return self._records.search("recall", query, page=page, size=size)
+    def search(self, query: str, page: int = 1, size: int = 5, before: datetime | None = None) -> Page:
+        """What the person and the agent said, best first; with a moment, what was said before it."""
+        return self._records.search("recall", query, page=page, size=size, until=before)
 
     def search_date(self, start: str, end: str, page: int = 1, size: int = 5) -> DatePage:
         """What was said on whole days of the vault's zone, oldest first.

@@ -8,7 +8,7 @@ branch itself may be lost; then the newest whole change of the journal is the ne
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from memory_fs.disk import Disk
 from memory_fs.errors import VaultError
@@ -22,28 +22,34 @@ def recover(disk: Disk, history: History, journal: Journal) -> None:
     Raises:
         VaultError: a file cannot be written.
     """
-    todo = journal.unfinished()
-    if not todo:
+    todo, since = journal.unfinished(), journal.suspect_since()
+    if not todo and since is None:
         return
     named = journal.begun()
-    if todo[-1].lost_power:
-        history.objects.drop_broken(named[0].began if len(named) > 1 else 0)
     known = {entry.rev for entry in named}
-    whole = [entry for entry in named if history.objects.whole(entry.rev, known)]
-    if todo[-1].lost_power and not _head_is_whole(history, known):
-        history.reset(whole[-1].rev if whole else None)
+    if since is not None:
+        history.objects.drop_broken(since)
+        _mend_head(history, named, known)
     for entry in todo:
-        if entry in whole:
+        # In the run that wrote it every object is there, on the device or not; what cannot be read now is an error.
+        if not entry.lost_power or history.objects.whole(entry.rev, known):
             _finish(disk, history, entry)
-    journal.done(todo[-1].number)
+    if since is not None:
+        disk.sync()
+    if todo:
+        journal.done(todo[-1].number)
+    if since is not None:
+        journal.settle()
 
 
-def _head_is_whole(history: History, known: Collection[str]) -> bool:
-    try:
+def _mend_head(history: History, named: Sequence[Entry], known: Collection[str]) -> None:
+    """Where a power cut took the branch, the newest whole change of the journal is the newest one."""
+    with contextlib.suppress(VaultError):
         head = history.head
-    except VaultError:
-        return False
-    return head is not None and (head in known or history.objects.whole(head, known))
+        if head is None or head in known or history.objects.whole(head, known):
+            return
+    whole = [entry.rev for entry in named if history.objects.whole(entry.rev, known)]
+    history.reset(whole[-1] if whole else None)
 
 
 def _finish(disk: Disk, history: History, entry: Entry) -> None:

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import stat
+import threading
 import time
 from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
@@ -35,6 +36,7 @@ class Scan:
         self._seen: dict[str, _Seen] = {}  # folder -> what was seen in it
         self._found: dict[str, str] = {}
         self._saved = False
+        self._mutex = threading.Lock()
 
     def scan(self) -> Mapping[str, str]:
         """path -> digest of every memory file now on disk; the same object again where nothing changed.
@@ -43,6 +45,10 @@ class Scan:
         change without a new time stamp. What cannot be listed or read is unknown, not deleted: it keeps its last
         digest, and `troubles` says why.
         """
+        with self._mutex:
+            return self._scan()
+
+    def _scan(self) -> Mapping[str, str]:
         self.troubles = {}
         before, self._seen = self._seen, {}
         for folder in ("", *(f"{name}/" for name in FOLDERS)):
@@ -143,7 +149,7 @@ class Scan:
                 for folder, files in saved.items()
             }
             self._saved = True
-        except (OSError, ValueError, TypeError, AttributeError):
+        except (OSError, ValueError, TypeError, AttributeError, RecursionError):
             self._seen = {}  # a loss costs time only
 
     def save_seen(self) -> None:

@@ -50,10 +50,10 @@ def emit(text: str, style: str | None = None) -> None:
         print(inert(text), flush=True)
 
 
-def emit_json(value: Any) -> None:
+def emit_json(value: Any, indent: int | None = 2) -> None:
     """Print one JSON document; what a terminal would act on, or the stream cannot encode, stands as \\u escapes."""
     plain = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-    text = json.dumps(value, ensure_ascii=not plain, indent=2)
+    text = json.dumps(value, ensure_ascii=not plain, indent=indent)
     print(_ACTIVE.sub(lambda found: f"\\u{ord(found[0]):04x}", text), flush=True)
 
 

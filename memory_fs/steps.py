@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from memory_fs.change import Change
 from memory_fs.events import Call, Event, Message, MessageRole, Result, clean
+from memory_fs.formats.settings import Settings
 from memory_fs.llm import Completion
 from memory_fs.prompt import Prompt, call_text
 from memory_fs.vault import Vault
@@ -94,6 +96,7 @@ class Turn:
         failures: how often a function, or one call to the letter, failed.
         done: functions that were called with success.
         failed: the messages of a failed call, which leave the context with the next call.
+        began: when its event came; None before it is in recall.
     """
 
     event: Event
@@ -104,6 +107,30 @@ class Turn:
     failures: dict[str, int] = field(default_factory=dict)
     done: set[str] = field(default_factory=set)
     failed: list[Message] = field(default_factory=list)
+    began: datetime | None = None
+
+    @property
+    def said(self) -> str:
+        """What the person said; nothing when it was an interrupt."""
+        return self.event.text if self.event.kind == "user" else ""
+
+    def ended(self, call: Call | Result, result: Result, settings: Settings) -> str:
+        """Why the turn ends with this call, or ''. Failures are counted by what was called with what."""
+        if not result.ok:
+            name = call.function if isinstance(call, Call) else ""
+            key = call_text(name, call.arguments) if isinstance(call, Call) else "no call"
+            for failed in (name, key):
+                self.failures[failed] = self.failures.get(failed, 0) + 1
+            if self.failures[key] >= settings.max_failures or self.failures.get("", 0) >= settings.max_failures:
+                return f"the model made the same mistake {self.failures[key]} times: {result.text}"
+        elif isinstance(call, Call):
+            if call.function == "send_message":
+                return "answered"
+            if settings.heartbeat == "requested" and not call.request_heartbeat:
+                return "no heartbeat was requested"
+        if self.steps >= settings.max_steps:
+            return f"the step limit of {settings.max_steps} is reached"
+        return ""
 
     def message(self, vault: Vault, role: MessageRole, content: str) -> Message:
         """A new message of this turn."""

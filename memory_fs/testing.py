@@ -9,11 +9,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from memory_fs.create import create_vault
 from memory_fs.errors import ModelError, PromptTooLong
 from memory_fs.events import Clock, IdSource
 from memory_fs.formats.block import new_block
 from memory_fs.llm import Completion, Flag, Turn
-from memory_fs.vault import Vault, create_vault
+from memory_fs.vault import Vault
 
 Reply = str | Callable[[Sequence[Turn]], str]
 _TOKEN = re.compile(r"\s?[A-Za-z0-9]{1,6}|\s|[^\sA-Za-z0-9]")

@@ -30,40 +30,19 @@ if TYPE_CHECKING:
     from memory_fs.history import History
 
 T = TypeVar("T")
-PROGRAM = ("memory_fs", "program@memory-fs.invalid")
 _MANY = 64  # files; a larger change waits for a second sync
 
 
 def is_vault(folder: Path) -> bool:
-    """Whether a folder holds a vault."""
-    return any((folder / name).exists() for name in ("memory.yaml", "core", INNER))
-
-
-def create_vault(root: Path, files: Mapping[str, str], *, clock: Clock | None = None) -> None:
-    """Make a vault of these files (path -> text), with its history.
-
-    Args:
-        root: the folder, new or empty.
-        files: path -> text.
-        clock: tells the time of its first change; the system's by default.
+    """Whether a folder holds a vault.
 
     Raises:
-        VaultError: a vault is there already, or the folder cannot be written.
+        VaultError: it cannot be looked at.
     """
-    if is_vault(root):
-        raise VaultError(f"{root} is a vault already; nothing was changed", path=root)
     try:
-        root.mkdir(parents=True, exist_ok=True)
-        (root / INNER).mkdir()
+        return any((folder / name).exists() for name in ("memory.yaml", "core", INNER))
     except OSError as error:
-        raise VaultError(f"cannot make {root} ({error.strerror})", path=root) from error
-    with Vault(root, clock=clock or system_clock) as vault:
-
-        def work(transaction: Transaction) -> None:
-            for path, text in files.items():
-                transaction.write(path, text)
-
-        vault.transact(work, "Start a new vault", author=PROGRAM)
+        raise VaultError(f"{folder} cannot be looked at ({error.strerror})", path=folder) from error
 
 
 class Vault:
@@ -96,9 +75,14 @@ class Vault:
         self.disk.load_seen()
         self.journal = Journal(self.root / INNER, SYNCFS is not None)
         self._wrote = False
-        if self.journal.unfinished():
-            with self._locked():
-                self._recover()
+        unfinished = self.journal.unfinished()
+        if unfinished or self.journal.suspect_since() is not None:
+            try:
+                with self._locked():
+                    self._recover()
+            except VaultError:
+                if unfinished:  # else reading goes on, as on a disk that is read-only
+                    raise
 
     @cached_property
     def history(self) -> History:
@@ -291,7 +275,7 @@ class Vault:
 
     def _recover(self) -> None:
         """Finish or drop what a crash left; the lock is held."""
-        if self.journal.unfinished():
+        if self.journal.unfinished() or self.journal.suspect_since() is not None:
             from memory_fs.recovery import recover
 
             recover(self.disk, self.history, self.journal)
@@ -347,4 +331,4 @@ class Vault:
         return f"Vault({str(self.root)!r})"
 
 
-__all__ = ["Change", "Transaction", "Vault", "create_vault", "decode", "is_vault", "random_id", "system_clock"]
+__all__ = ["Change", "Transaction", "Vault", "decode", "is_vault", "random_id", "system_clock"]

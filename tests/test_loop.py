@@ -12,7 +12,7 @@ from conftest import HELLO, MakeAgent, block, memory_of, prompts_of, queued, sai
 from memory_fs.agent import Agent, reply_of
 from memory_fs.errors import FunctionError, ModelError
 from memory_fs.events import Event, clean
-from memory_fs.testing import call
+from memory_fs.testing import ScriptedModel, call
 
 CHOSEN = '{"known": "", "missing": "nothing", "function": "send_message"}'  # its message is still to be worded
 BAD_CALLS = {
@@ -390,3 +390,11 @@ def test_unknown_name_in_the_functions_setting_is_one_clear_line(make_agent: Mak
     agent = make_agent([say("Hi.")], files={"memory.yaml": "functions: [send_mesage]\n"})
     with pytest.raises(FunctionError, match=r"send_mesage.*send_message"):
         agent.send(HELLO)
+
+
+def test_another_model_may_take_over(make_agent: MakeAgent) -> None:
+    """A model that is exchanged between two turns decides, words and counts from then on."""
+    agent = make_agent([say("One.")])
+    assert agent.send(HELLO) == "One."
+    agent.model = ScriptedModel([say("Two.")], window=3000)
+    assert agent.send(HELLO) == "Two." and agent.window == 3000

@@ -197,14 +197,15 @@ def test_queue_edited_while_the_summary_is_written_keeps_the_edit(make_agent: Ma
 
 
 def test_first_sentences_keep_the_newest_within_the_budget() -> None:
-    """The summary without a model takes one sentence of what each side said, oldest out first when it gets long."""
+    """The summary without a model takes a sentence of each message; too long, it keeps what the person said last."""
     when = datetime(2026, 11, 29, tzinfo=UTC)
     texts = [("user", "My dog is four. He barks!"), ("call", "{}"), ("result", "ok"), ("assistant", "好的。再见。")]
     messages = [Message(str(n), when, cast(MessageRole, role), text) for n, (role, text) in enumerate(texts)]
     assert first_sentences("Old.", messages, lambda text: True) == (
         "Old.\n2026-11-29 user: My dog is four.\n2026-11-29 assistant: 好的。"
     )
-    assert first_sentences("Old.", messages, lambda text: len(text) < 40) == "2026-11-29 assistant: 好的。"
+    assert first_sentences("Old.", messages, lambda text: len(text) < 60) == "Old.\n2026-11-29 user: My dog is four."
+    assert first_sentences("Old.", messages, lambda text: len(text) < 36) == "2026-11-29 user: My dog is four."
     assert first_sentences("Old.", messages, lambda text: not text) == ""
 
 

@@ -44,6 +44,19 @@ def test_words_of_the_envelope_are_not_found(make_agent: MakeAgent) -> None:
         assert search(agent, word).startswith("no messages"), word
 
 
+def test_day_with_bytes_that_are_no_text_is_read_and_continued(make_agent: MakeAgent) -> None:
+    """An editor with another encoding spoils the section that it touched: others are found, and the talk goes on."""
+    first, second = (f"## 14:00:0{n}+00:00 user m{n}\n\nzebra {n}\n\n" for n in (1, 2))
+    text = "# 2026-11-29\n\n" + first + "## 14:00:05+00:00 user mx\n\nStraße zebra\n\n" + second
+    again = make_agent([say("Hello, zebra.")])
+    edit_by_hand(again.vault, "recall/2026/11/2026-11-29.md", text.encode("latin-1"))
+    list(again.run(HELLO))
+    now = (again.vault.root / "recall/2026/11/2026-11-29.md").read_bytes()
+    assert now.startswith(text.encode("latin-1")) and b"Hello, zebra." in now
+    assert [message.id for message in again.recall.all()][:2] == ["m1", "m2"]
+    assert sorted(hit.text for hit in again.recall.search("zebra").hits) == ["Hello, zebra.", "zebra 1", "zebra 2"]
+
+
 def test_calls_and_results_are_not_found(make_agent: MakeAgent) -> None:
     """A search finds no echo of an earlier search, and nothing of what functions were given or returned."""
     agent = make_agent(
@@ -176,3 +189,19 @@ def test_days_come_in_pages_oldest_first(make_agent: MakeAgent) -> None:
     ]  # fmt: skip
     assert "page 3 of 3 (there is no page 9):" in dates(agent, "2026-11-29", "today", page=9)
     assert dates(agent, "2026-11-28", "2026-11-28") == "no messages from 2026-11-28 to 2026-11-28"
+
+
+def test_search_in_a_turn_does_not_find_its_own_question(make_agent: MakeAgent) -> None:
+    """What was asked just now would be the best hit for its own words: only what was said before is found."""
+    agent = make_agent(
+        [
+            say("I see."),
+            call("conversation_search", query="walrus"),
+            say("Yes."),
+            call("conversation_search", query="yak"),
+        ]
+    )
+    agent.send("The walrus sleeps.")
+    first = next(agent.run("Did I mention a walrus?"))
+    assert first.result.text.startswith("1 message for 'walrus'") and "sleeps" in first.result.text
+    agent.close()

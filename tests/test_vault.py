@@ -17,11 +17,12 @@ from conftest import HELLO, block, changes_of, edit_by_hand, say, snapshot, valu
 from pygit2.enums import ConfigLevel
 
 from memory_fs.agent import Agent
+from memory_fs.create import create_vault
 from memory_fs.disk import Disk
 from memory_fs.errors import Conflict, VaultError
 from memory_fs.history import AGENT, person
 from memory_fs.testing import ScriptedModel, fixed_clock, make_vault
-from memory_fs.vault import Transaction, Vault, create_vault
+from memory_fs.vault import Transaction, Vault
 
 HUMAN = "core/human.yaml"
 NOTE = "archival/2026/note.md"

@@ -22,11 +22,12 @@ from pathlib import Path
 from statistics import median
 
 from memory_fs.bench import prose
+from memory_fs.create import create_vault
 from memory_fs.disk import INNER
 from memory_fs.formats.note import Note, parse_note, render_note
 from memory_fs.index import Document, Page
 from memory_fs.search import Search
-from memory_fs.vault import Vault, create_vault
+from memory_fs.vault import Vault
 
 TARGETS = {
     "notes indexed a second": ">= 500",

@@ -12,10 +12,11 @@ from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
+from memory_fs.change import PROGRAM
 from memory_fs.disk import INNER, digest
 from memory_fs.doctor.case import Case
 from memory_fs.errors import VaultError
-from memory_fs.vault import PROGRAM, Transaction
+from memory_fs.vault import Transaction
 
 Rewrite = Callable[[bytes], bytes]
 

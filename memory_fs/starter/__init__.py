@@ -6,8 +6,9 @@ import os
 from importlib.resources import files
 from pathlib import Path
 
+from memory_fs.create import create_vault
 from memory_fs.formats.note import Note, note_name, render_note
-from memory_fs.vault import create_vault, random_id, system_clock
+from memory_fs.vault import random_id, system_clock
 
 NOTES = ("welcome", "biscuits", "tea")
 TEXTS = ("memory.yaml", "system.md", "core/persona.yaml", "core/human.yaml")

@@ -21,12 +21,13 @@ from pathlib import Path
 
 from memory_fs.agent import Agent
 from memory_fs.archival import Archival
+from memory_fs.create import create_vault
 from memory_fs.errors import MemoryFsError
 from memory_fs.events import Message
 from memory_fs.history import AGENT
 from memory_fs.testing import ScriptedModel, counting_ids, fixed_clock, make_vault
 from memory_fs.undo import undo
-from memory_fs.vault import Transaction, Vault, create_vault
+from memory_fs.vault import Transaction, Vault
 
 from .base import Child, State, Tally, differences, main, tell, workplace
 from .inspection import Seen, inspect, plain_git

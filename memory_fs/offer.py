@@ -1,0 +1,56 @@
+"""The functions of one step, and the grammar that lets the model call only those.
+
+What cannot help is not offered: a function that keeps failing, a replace where there is no line to replace, and what
+`memory_fs.policy` takes out for what was said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from memory_fs import policy
+from memory_fs.formats.block import Block
+from memory_fs.formats.settings import Settings
+from memory_fs.functions import Function, grammar
+from memory_fs.steps import Turn
+
+
+def offer(
+    turn: Turn, blocks: Sequence[Block], functions: Sequence[Function], settings: Settings
+) -> tuple[list[Function], str]:
+    """What the model may call in this step of a turn, and its grammar.
+
+    Args:
+        turn: what was said, done and failed so far.
+        blocks: core memory.
+        functions: all that could be offered.
+        settings: limits, and whether heartbeats are requested.
+    """
+    message = turn.said
+    about = [block for block in blocks if not block.read_only and block.label != "persona"]
+    lines = policy.worth_judging([line for block in about for line in _lines_once(block)], message)
+    # A replace can only name a line that is there: the model chooses it, code keeps it exact.
+    swap = [{"label": [b.label], "old_content": [x for x in _lines_once(b) if x in lines]} for b in about]
+    choices = {
+        "core_memory_append": [{"label": [block.label]} for block in about],
+        "core_memory_replace": [way for way in swap if way["old_content"]],
+    }
+    useless = {name for name, count in turn.failures.items() if count >= max(1, settings.max_failures - 1)}
+    useless |= {name for name, ways in choices.items() if not ways}
+    replaced = "core_memory_replace" in turn.done
+    room = turn.steps < 3 and not replaced and any(block.used < 0.8 * block.limit for block in about)
+    names = [f.name for f in functions if f.name == "send_message" or f.name not in useless]
+    memory = "\n".join(block.value for block in blocks)
+    names = policy.offered(names, message, memory, first=not turn.done, must_save=room)
+    if turn.steps >= settings.max_steps and "send_message" in names:
+        names = ["send_message"]
+    offered = [function for function in functions if function.name in names]
+    judged = lines if policy.judges(message) and not replaced else None
+    beat = settings.heartbeat == "requested"
+    return offered, grammar(offered, heartbeat=beat, choices=choices, bare="send_message", lines=judged)
+
+
+def _lines_once(block: Block) -> list[str]:
+    """The lines of a block that are in it exactly once: those that a replace can name."""
+    lines = block.value.split("\n")
+    return [line for line in lines if line.strip() and block.value.count(line) == 1]

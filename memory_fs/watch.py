@@ -1,0 +1,183 @@
+"""Sees a person's edits while they happen: takes them into history, brings the index up to date, and says so.
+
+A watcher is a hint. Editors rename a temporary file over the target, folders move as one, queues overflow, watchers die
+silently, and network folders tell nothing. So any event only means "look", a look is a scan of the vault, and without
+events there is one every few seconds. The only importer of watchdog.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from watchdog.events import FileSystemEvent, FileSystemEventHandler
+from watchdog.observers import Observer
+from watchdog.observers.api import BaseObserver
+
+from memory_fs.change import Change
+from memory_fs.errors import MemoryFsError
+from memory_fs.paths import INNER, is_memory_file
+from memory_fs.search import Search
+
+QUIET = 0.05  # seconds without an event before a look: editors write in several steps
+PATIENCE = 0.2  # seconds after the first event when it looks in any case
+AGAIN = 0.3  # seconds after a look for an event when it looks once more
+EVERY = 2.0  # seconds between two looks without an event; more where a look takes long
+POLL = 1.0  # the same, where there are no events to wait for
+_SHARE = 20  # of the time, one part at most goes into looks without an event
+_MISSES = 2  # edits in a row that it was not told of: it trusts the system no more
+_REMOTE = ("nfs", "cifs", "smb", "fuse.sshfs", "9p", "afs", "ceph", "glusterfs", "vboxsf", "davfs", "fuse.rclone")
+
+
+class Watcher(FileSystemEventHandler):
+    """Watches one vault, in a thread of its own, from `start` (or entering a `with` statement) to `close`."""
+
+    def __init__(
+        self, search: Search, announce: Callable[[Change], None], say: Callable[[str], None] = lambda line: None
+    ) -> None:
+        """Make a watcher.
+
+        Args:
+            search: the searchable side of the vault.
+            announce: called with each change that a person made, when it is in history and in the index.
+            say: told in one line when it has to look by itself, and what went wrong.
+        """
+        self._search, self._vault = search, search.vault
+        self._announce, self._say = announce, say
+        self._woken, self._ending = threading.Event(), threading.Event()
+        self._observer: BaseObserver | None = None
+        self._every = EVERY
+        self._said = ""
+        self._thread = threading.Thread(target=self._work, name="memory_fs watcher", daemon=True)
+
+    def start(self) -> Watcher:
+        """Begin to watch; what was edited before is seen first."""
+        with _signals_for_others():
+            self._start()
+        return self
+
+    def _start(self) -> None:
+        kind = remote(self._vault.root)
+        if kind:
+            self._poll(f"the vault is on a network folder ({kind})")
+        else:
+            self._observe()
+        self._woken.set()
+        self._thread.start()
+
+    def _observe(self) -> None:
+        observer = Observer()
+        try:
+            observer.schedule(self, str(self._vault.root), recursive=True)
+            observer.start()
+        except (OSError, RuntimeError) as error:  # most often the system's limit of watches
+            self._poll(f"the system lets nobody watch ({error})")
+        else:
+            self._observer = observer
+
+    def _poll(self, why: str) -> None:
+        self._every = POLL
+        self._say(f"{why}: looking for edits every {POLL:.0f} s")
+
+    def on_any_event(self, event: FileSystemEvent) -> None:
+        """Something happened: look soon, if it can concern memory."""
+        if event.event_type not in ("opened", "closed_no_write") and any(
+            self._concerns(os.fsdecode(path), event.is_directory) for path in (event.src_path, event.dest_path) if path
+        ):
+            self._woken.set()
+
+    def _concerns(self, place: str, is_folder: bool) -> bool:
+        path = os.path.relpath(place, self._vault.root).replace(os.sep, "/")
+        return path.partition("/")[0] != INNER and (is_folder or is_memory_file(path))
+
+    # -- the thread ---------------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        pause, missed = self._every, 0
+        while not self._ending.is_set():
+            woken = self._woken.wait(pause)
+            self._settle()
+            start = time.monotonic()
+            found = self._look()
+            if found and pause >= self._every:
+                missed = 0 if woken else missed + 1
+            if self._observer and (missed >= _MISSES or not self._observer.is_alive()):
+                self._observer.stop()
+                self._observer = None
+                self._poll("the system does not tell of edits")
+            # In a folder that is new a file may come before it is watched: one more look, soon after an event.
+            pause = AGAIN if woken else max(self._every, _SHARE * (time.monotonic() - start))
+
+    def _settle(self) -> None:
+        """Wait until nothing happens for a moment; one save of an editor is several events."""
+        deadline = time.monotonic() + PATIENCE
+        while self._woken.is_set() and not self._ending.is_set():
+            self._woken.clear()
+            self._woken.wait(min(QUIET, max(0.0, deadline - time.monotonic())))
+            if time.monotonic() > deadline:
+                self._woken.clear()
+
+    def _look(self) -> bool:
+        """Take in what a person changed; returns whether there was anything."""
+        try:
+            change = self._vault.adopt()
+            if change is not None:
+                self._search.sync()
+                self._announce(change)
+            self._said = ""
+        except MemoryFsError as error:
+            if str(error) != self._said and not self._ending.is_set():  # once, not at every look
+                self._said = str(error)
+                self._say(self._said)
+            return False
+        return change is not None
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._ending.set()
+        self._woken.set()
+        if self._observer:
+            self._observer.stop()
+            self._observer.join(timeout=5)
+        if self._thread.is_alive():
+            self._thread.join(timeout=5)
+
+    def __enter__(self) -> Watcher:
+        """Start in a `with` statement."""
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        """Stop."""
+        self.close()
+
+
+@contextlib.contextmanager
+def _signals_for_others() -> Iterator[None]:
+    """Threads that start here get no signals: Ctrl-C has to reach the thread that waits for a line."""
+    mask = getattr(signal, "pthread_sigmask", None)
+    before = mask(signal.SIG_BLOCK, {signal.SIGINT}) if mask else None
+    try:
+        yield
+    finally:
+        if mask:
+            mask(signal.SIG_SETMASK, before)
+
+
+def remote(folder: Path, mounts: Path = Path("/proc/self/mounts")) -> str:
+    """The kind of network file system that a folder is on, or '' where it is on none that is known."""
+    try:
+        lines = mounts.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return ""
+    best, kind = Path("/"), ""
+    for line in lines:
+        _, place, name, *_ = [*line.split(" "), "", "", ""]
+        mounted = Path(place.replace("\\040", " ") or "/")
+        if folder.is_relative_to(mounted) and len(mounted.parts) >= len(best.parts):
+            best, kind = mounted, name
+    return kind if kind.startswith(_REMOTE) else ""

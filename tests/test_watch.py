@@ -1,0 +1,205 @@
+"""A person's edits while somebody watches: announced, in history and in the index, whatever the editor did."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from conftest import edit_by_hand
+
+from memory_fs import watch as watching
+from memory_fs.change import Change
+from memory_fs.search import Search
+from memory_fs.vault import Vault
+from memory_fs.watch import Watcher, remote
+
+HUMAN, NOTE = "core/human.yaml", "archival/pets/biscuit.md"
+Seen = Callable[[], Change]
+
+
+class Watched:
+    """A vault that is being watched, and what was announced."""
+
+    def __init__(self, vault: Vault) -> None:
+        self.vault, self.search = vault, Search(vault)
+        self.said: list[str] = []
+        self.changes: queue.Queue[Change] = queue.Queue()
+        self.watcher = Watcher(self.search, self.changes.put, self.said.append)
+
+    def next(self, seconds: float = 10.0) -> Change:
+        """The next change that is announced."""
+        return self.changes.get(timeout=seconds)
+
+    def until(self, line: str) -> list[str]:
+        """All that is announced until a line comes; an editor's save may come in two parts on a slow machine."""
+        lines: list[str] = []
+        while line not in " ".join(lines):
+            lines += self.next().announced()
+        return lines
+
+
+@pytest.fixture
+def watched(vault: Vault) -> Iterator[Watched]:
+    """The small vault with a note, watched."""
+    edit_by_hand(vault, NOTE, "---\nid: bis\n---\nBiscuit is a retriever.\n")
+    vault.adopt()
+    seen = Watched(vault)
+    with seen.watcher:
+        time.sleep(0.1)
+        yield seen
+    seen.search.close()
+
+
+def test_saved_edit_is_announced_and_can_be_found(watched: Watched) -> None:
+    """A saved edit is said with its lines, is in history under the person, and is in the index already."""
+    edit_by_hand(watched.vault, HUMAN, (watched.vault.read(HUMAN) or "").replace("label: human", "label: human  # me"))
+    assert watched.until(HUMAN) == ["core/human.yaml changed by hand: +1 -1"]
+    edit_by_hand(watched.vault, NOTE, "---\nid: bis\n---\nBiscuit is a zebra.\n")
+    watched.until(NOTE)
+    assert watched.search.index.search("archival", "zebra").total == 1  # without looking at the files again
+    assert watched.vault.history.head and watched.vault.adopt() is None
+
+
+def test_new_and_deleted_files_are_said_as_such(watched: Watched) -> None:
+    """A file that comes or goes is not said to have changed."""
+    edit_by_hand(watched.vault, "archival/new folder/neu.md", "Hallo.\nWelt.\n")
+    assert watched.until("neu.md") == ["archival/new folder/neu.md added by hand: +2"]
+    (watched.vault.root / NOTE).unlink()
+    assert watched.until(NOTE) == [f"{NOTE} deleted by hand: -4"]
+
+
+def test_what_is_no_memory_is_not_announced(watched: Watched) -> None:
+    """An editor's droppings and files beside the memory say nothing, and the agent's own writes neither."""
+    (watched.vault.root / "core/.human.yaml.swp").write_text("x")
+    (watched.vault.root / "notes.txt").write_text("x")
+    watched.vault.transact(lambda t: t.write("archival/mine.md", "By the agent.\n"), "Write")
+    edit_by_hand(watched.vault, "archival/last.md", "By hand.\n")
+    assert watched.until("last.md") == ["archival/last.md added by hand: +1"]
+
+
+def test_folder_renamed_by_hand_is_seen_and_its_note_is_one(watched: Watched) -> None:
+    """A folder's rename names none of its files; the note in it keeps its id and is one note."""
+    (watched.vault.root / "archival/pets").rename(watched.vault.root / "archival/animals")
+    watched.until("archival/animals/biscuit.md")
+    hits = watched.search.search("archival", "retriever").hits
+    assert [(hit.id, hit.path) for hit in hits] == [("bis", "archival/animals/biscuit.md")]
+
+
+def test_name_changed_in_case_only_is_seen(watched: Watched) -> None:
+    """Biscuit.md is another name than biscuit.md where the system tells them apart, and the note stays one."""
+    (watched.vault.root / NOTE).rename(watched.vault.root / "archival/pets/Biscuit.md")
+    watched.until("Biscuit.md")
+    assert [hit.path for hit in watched.search.search("archival", "retriever").hits] == ["archival/pets/Biscuit.md"]
+
+
+def test_flood_is_one_line(watched: Watched) -> None:
+    """A thousand files at once end in the index, and no thousand lines are said."""
+    for number in range(1000):
+        (watched.vault.root / f"archival/pets/n{number}.md").write_text(f"Note flood{number}.\n")
+    lines: list[str] = []
+    while watched.search.index.count("archival") < 1001:
+        lines += watched.next(30).announced()
+    assert len(lines) < 60 and watched.search.index.search("archival", "flood999").total == 1
+
+
+@pytest.mark.skipif(shutil.which("vim") is None, reason="vim is not installed")
+def test_vim_is_announced(watched: Watched) -> None:
+    """Vim writes a backup, moves it and writes anew; what is announced is the edit."""
+    place = watched.vault.root / NOTE
+    subprocess.run(["vim", "-es", "-c", "%s/retriever/spaniel/", "-c", "wq", place], check=True, capture_output=True)
+    watched.until(NOTE)
+    assert watched.search.index.search("archival", "spaniel").total == 1
+
+
+def test_edit_before_the_start_is_announced(vault: Vault) -> None:
+    """What was edited while nobody watched is seen when somebody begins to."""
+    edit_by_hand(vault, HUMAN, (vault.read(HUMAN) or "") + "# by hand\n")
+    seen = Watched(vault)
+    with seen.watcher:
+        assert seen.until(HUMAN) == ["core/human.yaml changed by hand: +1 -0"]
+
+
+def test_watcher_that_is_told_nothing_looks_by_itself(vault: Vault, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Events that never come (a dead watcher) cost seconds, not edits, and it says so."""
+    monkeypatch.setattr(watching, "EVERY", 0.2)
+    seen = Watched(vault)
+    with seen.watcher:
+        assert seen.watcher._observer is not None
+        time.sleep(0.2)
+        seen.watcher._observer.unschedule_all()
+        edit_by_hand(vault, NOTE, "Late.\n")
+        assert seen.until(NOTE) == [f"{NOTE} added by hand: +1"]
+        for text in ("Later.\n", "Still later.\n"):
+            edit_by_hand(vault, NOTE, text)
+            seen.until(NOTE)
+    assert any("looking for edits every 1 s" in line for line in seen.said)
+
+
+def test_system_that_lets_nobody_watch_is_polled(vault: Vault, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the limit of watches the watcher says so and looks by itself."""
+
+    def refuse(self: object, *_: object, **__: object) -> None:
+        raise OSError(28, "inotify watch limit reached")
+
+    monkeypatch.setattr(watching.Observer, "schedule", refuse)
+    monkeypatch.setattr(watching, "POLL", 0.1)
+    seen = Watched(vault)
+    with seen.watcher:
+        edit_by_hand(vault, NOTE, "Polled.\n")
+        seen.until(NOTE)
+    assert "the system lets nobody watch" in seen.said[0]
+
+
+def test_network_folders_are_known(tmp_path: Path) -> None:
+    """The longest mount above the vault decides whether events can be expected."""
+    mounts = tmp_path / "mounts"
+    mounts.write_text("dev / ext4 rw\nbox:/x /srv nfs4 rw\ndev /srv/local ext4 rw\nme@x /home/a\\040b fuse.sshfs rw\n")
+    kinds = {place: remote(Path(place), mounts) for place in ("/data", "/srv/v", "/srv/local/v", "/home/a b/v")}
+    assert kinds == {"/data": "", "/srv/v": "nfs4", "/srv/local/v": "", "/home/a b/v": "fuse.sshfs"}
+    assert remote(tmp_path, tmp_path / "none") == ""
+
+
+def test_vault_that_cannot_be_written_is_said_once(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A history that cannot be written now is one line, and the edit is announced when it can be again."""
+    from memory_fs.errors import VaultError
+
+    adopt = watched.vault.adopt
+    tries: list[int] = []
+
+    def failing() -> Change | None:
+        tries.append(1)
+        if len(tries) < 3:
+            raise VaultError("the disk is full")
+        return adopt()
+
+    monkeypatch.setattr(watched.vault, "adopt", failing)
+    edit_by_hand(watched.vault, NOTE, "Again.\n")
+    while len(tries) < 3:
+        watched.watcher._woken.set()
+        time.sleep(0.05)
+    watched.until(NOTE)
+    assert watched.said == ["the disk is full"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_watch_command_prints_lines_and_ends_with_ctrl_c(vault: Vault) -> None:
+    """`memory-fs watch --json` prints a document for each edit, as it happens, and Ctrl-C ends it without a trace."""
+    command = [sys.executable, "-c", "from memory_fs.cli import main; main()", "watch", "--json", "--vault"]
+    with subprocess.Popen(
+        [*command, str(vault.root)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+        assert running.stdout and running.stderr and "watching" in running.stderr.readline()
+        edit_by_hand(vault, NOTE, "Hello.\n")
+        found = json.loads(running.stdout.readline())
+        assert [item["path"] for item in found["changes"]] == [NOTE] and found["author"]
+        running.send_signal(signal.SIGINT)
+        assert running.wait(10) == 0 and "Traceback" not in running.stderr.read()
