@@ -35,7 +35,7 @@ test: check unit model  ## install everything and run all tests, the real model'
 
 unit: $(VENV)/.dev  ## the tests that need no model
 	@echo "== Tests without a model"
-	@$(BIN)/python -m pytest -q -m "not model"
+	@$(BIN)/python -m pytest -q -m "not model" -n auto --maxprocesses 8
 
 torture: $(VENV)/.dev  ## kills, power cuts, failing system calls, many writers and notes: a quarter of an hour
 	@echo "== Torture: a table for each run; docs/decisions/032-torture.md says what is done"

@@ -121,6 +121,7 @@ def agent(shown: Agent) -> View:
     parts.append(Line(f"queue: {len(state.messages)} messages in context, {state.evicted} evicted"))
     if state.summary:
         parts += [Line("summary:"), Text(state.summary)]
+    shown.vault.look()
     changes = [made for made, _ in zip(shown.vault.history.log(), range(NEWEST), strict=False)]
     parts += [Line(f"{made.time:%Y-%m-%d %H:%M}", f"{made.author}: {made.subject}") for made in changes]
     troubles = [shown.queue.trouble, *shown.vault.settings.warnings, *(w for b in blocks for w in b.warnings)]

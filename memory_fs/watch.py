@@ -8,6 +8,7 @@ events there is one every few seconds. The only importer of watchdog.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import threading
@@ -32,6 +33,9 @@ POLL = 1.0  # the same, where there are no events to wait for
 _SHARE = 20  # of the time, one part at most goes into looks without an event
 _MISSES = 2  # edits in a row that it was not told of: it trusts the system no more
 _REMOTE = ("nfs", "cifs", "smb", "fuse.sshfs", "9p", "afs", "ceph", "glusterfs", "vboxsf", "davfs", "fuse.rclone")
+
+
+logging.getLogger("watchdog").addHandler(logging.NullHandler())  # what it has to say when it ends concerns nobody
 
 
 class Watcher(FileSystemEventHandler):
@@ -106,7 +110,8 @@ class Watcher(FileSystemEventHandler):
             found = self._look()
             if found and pause >= self._every:
                 missed = 0 if woken else missed + 1
-            if self._observer and (missed >= _MISSES or not self._observer.is_alive()):
+            dead = self._observer and not self._observer.is_alive() and not self._ending.is_set()
+            if self._observer and (dead or missed >= _MISSES):
                 self._observer.stop()
                 self._observer = None
                 self._poll("the system does not tell of edits")

@@ -53,7 +53,7 @@ def append(shell: Shell, label: str = "human", content: str = "Likes tea.") -> l
         ("search archival tea extra", "unexpected extra argument"),
         ("log --limit 0", "--limit"),
         ("log -n -3", "-n"),
-        ("diff 0", "count"),
+        ("diff 0", "must be greater than"),
         ("log --vault", "requires an argument"),
         ("model bogus", "see `memory-fs model --help`"),
         ("call", "see `memory-fs call --help`"),
