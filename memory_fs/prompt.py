@@ -7,6 +7,7 @@ memory, then the summary, then the queue. Texts from files and messages are cont
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,8 +17,10 @@ from memory_fs.functions import Function
 from memory_fs.llm import Role, Turn
 
 PREVIEW_CHARS = 1200  # of a message that alone would fill a large part of the window, characters
-_HIDDEN = dict.fromkeys((*range(8203, 8205), *range(8234, 8239), 8288, *range(8294, 8298), 65279))
+_HIDDEN = dict.fromkeys((8203, *range(8234, 8239), 8288, *range(8294, 8298), 65279))
 _HIDDEN |= dict.fromkeys(range(0xE0000, 0xE0080))
+# The zero-width non-joiner is spelling behind letters of the Arabic and the Indic scripts, and hides elsewhere.
+_STRAY = re.compile("(?<![\u0600-\u08ff\u0900-\u0dff\ufb50-\ufefc])\u200c")
 
 
 @dataclass(frozen=True)
@@ -99,8 +102,8 @@ def core_text(blocks: Sequence[Block]) -> str:
 
 
 def visible(text: str) -> str:
-    """Text without characters that hide: zero-width, bidirectional controls, tags. Emoji joiners stay."""
-    return text.translate(_HIDDEN)
+    """Text without characters that hide: zero-width, bidirectional controls, tags. Joiners of emoji and words stay."""
+    return _STRAY.sub("", text.translate(_HIDDEN))
 
 
 def call_text(function: str, arguments: object) -> str:

@@ -133,10 +133,9 @@ def test_characters_that_hide_are_not_shown_to_the_model(text: str, shown: str) 
     assert visible(text) == shown
 
 
-@pytest.mark.xfail(strict=True, reason="prompt.visible takes the zero-width non-joiner out of Persian words")
 def test_persian_keeps_its_non_joiners() -> None:
     """In Persian a zero-width non-joiner is spelling, not hiding."""
-    assert visible("می\u200cخواهم") == "می\u200cخواهم"
+    assert visible("می\u200cخواهم") == "می\u200cخواهم" and visible("pass\u200cword \u200c") == "password "
 
 
 def test_hidden_characters_stay_in_the_files(make_agent: MakeAgent) -> None:
