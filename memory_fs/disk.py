@@ -144,7 +144,8 @@ class Disk(Scan):
                 time.sleep(0.005)
             yield
         finally:
-            os.close(handle)
+            with contextlib.suppress(OSError):  # the lock is gone all the same
+                os.close(handle)
 
 
 def _try_lock(handle: int) -> bool:

@@ -105,7 +105,7 @@ class History:
         """
         try:
             reference = self.repo.references.get(MAIN)
-        except pygit2.GitError as error:
+        except (OSError, pygit2.GitError) as error:
             raise VaultError(f"the history's branch is damaged ({error}); see `memory-fs doctor`") from error
         return str(reference.target) if reference else None
 
@@ -114,11 +114,12 @@ class History:
         rev = rev or self.head
         if rev is None:
             return None
-        try:
-            found = self._commit(rev).tree[path]
-        except KeyError:
-            return None
-        return str(found.id) if found.type == ObjectType.BLOB else None
+        with _reading():
+            try:
+                found = self._commit(rev).tree[path]
+            except KeyError:
+                return None
+            return str(found.id) if found.type == ObjectType.BLOB else None
 
     def read(self, path: str, rev: str | None = None) -> bytes | None:
         """The bytes of a file at a commit, or None where it is not there."""
@@ -281,14 +282,14 @@ class History:
         Who wrote last may have been killed with git's own lock on the branch. The vault's lock is held here and git
         holds its own for moments, so one that stays is left over.
         """
-        left_over = self._folder / f"{MAIN}.lock"
-        for _ in range(_PATIENCE if left_over.exists() else 0):
-            time.sleep(0.01)
-            if not left_over.exists():
-                break
-        else:
-            left_over.unlink(missing_ok=True)
         with guard():
+            left_over = self._folder / f"{MAIN}.lock"
+            for _ in range(_PATIENCE if left_over.exists() else 0):
+                time.sleep(0.01)
+                if not left_over.exists():
+                    break
+            else:
+                left_over.unlink(missing_ok=True)
             self.repo.references.create(MAIN, rev, force=True)
 
     def reset(self, rev: str | None) -> None:

@@ -9,6 +9,7 @@ Only a mark that was made after everything was on the device is good for ever.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import time
@@ -120,14 +121,17 @@ class Journal:
         return sorted(entries, key=lambda entry: entry.number), done
 
     def _write(self, line: int, text: str) -> None:
-        handle = os.open(self._place, os.O_WRONLY | os.O_CREAT, 0o644)
         try:
-            if os.pwrite(handle, text.encode().ljust(_WIDTH - 1) + b"\n", line * _WIDTH) != _WIDTH:
-                raise OSError(5, "short write", str(self._place))
-            if not self._whole_sync:
-                os.fsync(handle)
-        finally:
-            os.close(handle)
+            handle = os.open(self._place, os.O_WRONLY | os.O_CREAT, 0o644)
+            try:
+                if os.pwrite(handle, text.encode().ljust(_WIDTH - 1) + b"\n", line * _WIDTH) != _WIDTH:
+                    raise OSError(errno.EIO, "short write")
+                if not self._whole_sync:
+                    os.fsync(handle)
+            finally:
+                os.close(handle)
+        except OSError as error:
+            raise VaultError(f"cannot write {self._place} ({error.strerror}); nothing is lost") from error
 
 
 @cache

@@ -9,6 +9,7 @@ put on top.
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -90,9 +91,8 @@ class Vault:
         from memory_fs.history import History
 
         git = self.root / INNER / "git"
-        if (git / "HEAD").exists():  # reading alone takes no lock
-            return History(git, SYNCFS is not None)
-        with self._locked():
+        # Reading alone takes no lock. What cannot be looked at is an error that the history itself gives.
+        with contextlib.nullcontext() if os.path.exists(git / "HEAD") else self._locked():  # noqa: PTH110
             return History(git, SYNCFS is not None)
 
     # -- reading ------------------------------------------------------------------------------------------------
@@ -196,7 +196,7 @@ class Vault:
                     self.journal.cancel(number)
             raise
         self._wrote = True
-        with contextlib.suppress(OSError):  # what is not marked as done is looked at once more
+        with contextlib.suppress(VaultError):  # what is not marked as done is looked at once more
             self.journal.done(number)
         if len(files) > _MANY:  # so that no later open has to look at all of them
             self.settle()

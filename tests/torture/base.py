@@ -98,13 +98,19 @@ class Child:
             warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns when anything has threads
             self.pid = os.fork()
         if self.pid == 0:
-            os.close(source)
-            os.close(self._key)
-            if held:
-                select.select([gate], [], [])  # not a call that anybody counts
-            _be_child(work, sink)
+            try:
+                os.close(source)
+                os.close(self._key)
+                if held:
+                    os.write(sink, b"\n")  # from here on it may be watched
+                    select.select([gate], [], [])  # not a call that anybody counts
+                _be_child(work, sink)
+            finally:  # whatever happens, it is not a second parent
+                os._exit(70)
         os.close(sink)
         os.close(gate)
+        if held:
+            os.read(source, 1)
         self._source, self._unread, self.status = source, b"", -1
 
     def go(self) -> None:

@@ -243,7 +243,9 @@ class Rack:
                     name != "openat" or re.search(r"O_(CREAT|WRONLY|RDWR)", line) is not None
                 )
                 if root in line:
-                    self.operation.calls.append((name, counts[name], writes, "/git/" in line))
+                    self.operation.calls.append(
+                        (name, counts[name], writes, re.search(r"/git(\.new)?/", line) is not None)
+                    )
 
     def runs(self, every: int) -> Iterator[tuple[str, str, int]]:
         """(system call, what happens to it, which one of them)."""
