@@ -166,6 +166,11 @@ class History:
         """Changes, newest first; with a path only those that touched it (a file or a folder). Else as `log_of`."""
         return self.log_of(None if path is None else (path,), start)
 
+    def count(self) -> int:
+        """How many changes there are."""
+        with _reading():
+            return sum(1 for _ in self.repo.walk(self.head, SortMode.NONE)) if self.head else 0
+
     def merge(self, base: bytes | None, ours: bytes | None, theirs: bytes | None) -> bytes | None:
         """A three-way merge of one file; None where both changed the same lines, or one deleted the file."""
         if base is None or ours is None or theirs is None:
@@ -279,8 +284,7 @@ class History:
     def finish(self, rev: str) -> None:
         """Move the branch to a prepared commit.
 
-        Who wrote last may have been killed with git's own lock on the branch. The vault's lock is held here and git
-        holds its own for moments, so one that stays is left over.
+        Git's own lock on it is left over when it stays: the vault's is held here, and git holds its own for moments.
         """
         with guard():
             left_over = self._folder / f"{MAIN}.lock"

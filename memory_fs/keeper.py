@@ -216,7 +216,7 @@ class Keeper(ABC, Generic[S]):
             return lookup.get(self._look(), _known(kind), id)
 
     def find_text(self, kind: str, text: str) -> Hit | None:
-        """The record with exactly this text; None for a text without any word."""
+        """The record with exactly this text."""
         with self._mutex:
             return lookup.find_text(self._look(), _known(kind), text)
 

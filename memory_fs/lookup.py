@@ -16,8 +16,8 @@ from itertools import pairwise, takewhile
 from math import ceil, log
 from typing import Protocol
 
-from memory_fs.analysis import MAX_PHRASE, Part, Query, parse, tokens
-from memory_fs.records import EVERY, Document, Hit, Page, date_word, day_mark, hit, id_mark, tag_mark, ticks
+from memory_fs.analysis import Part, Query, parse
+from memory_fs.records import EVERY, Document, Hit, Page, date_word, day_mark, hit, id_mark, tag_mark, text_mark, ticks
 
 _B, _K1 = 0.75, 1.2  # BM25: how much length counts, and how soon repetition stops to count
 _LONG_RUN = 4  # characters; a longer run without spaces is rather a sentence than a word
@@ -103,8 +103,7 @@ def get(postings: Postings, kind: str, id: str) -> Hit | None:
 
 def find_text(postings: Postings, kind: str, text: str) -> Hit | None:
     """The record with exactly this text."""
-    words = tuple(tokens(text)[:MAX_PHRASE])
-    near = postings.matches(kind, words) if words else {}
+    near = postings.matches(kind, (text_mark(text),))
     return _first(postings, (number for number in near if postings.document(number).text == text))
 
 

@@ -8,7 +8,16 @@ from datetime import date, datetime
 
 from memory_fs.errors import FunctionError
 from memory_fs.events import Message
-from memory_fs.formats.day import day_named, day_of, day_path, decode_day, encode_day, parse_day, render_message
+from memory_fs.formats.day import (
+    count_spoken,
+    day_named,
+    day_of,
+    day_path,
+    decode_day,
+    encode_day,
+    parse_day,
+    render_message,
+)
 from memory_fs.search import SPOKEN, Page, Search
 from memory_fs.vault import Transaction
 
@@ -64,14 +73,18 @@ class Recall:
 
     def all(self) -> Iterator[Message]:
         """Every message, oldest day first."""
-        for path in sorted((self._vault.root / "recall").glob("*/*/*.md")):
-            day = day_of(path.name)
-            if day is not None:
-                yield from self.day(day)
+        for day in self._on_disk():
+            yield from self.day(day)
+
+    def _on_disk(self) -> list[date]:
+        """The days that have a file, oldest first."""
+        places = (self._vault.root / "recall").glob("*/*/*.md")
+        return sorted(day for place in places if (day := day_of(place.name)) is not None)
 
     def count(self) -> int:
-        """How many messages can be searched."""
-        return self._records.count("recall")
+        """How many messages the person and the agent wrote: from the files, as the index may still be to build."""
+        texts = (self._vault.disk.read(day_path(day)) or b"" for day in self._on_disk())
+        return sum(count_spoken(decode_day(text)) for text in texts)
 
     def search(self, query: str, page: int = 1, size: int = 5, before: datetime | None = None) -> Page:
         """What the person and the agent said, best first; with a moment, what was said before it."""
@@ -93,9 +106,8 @@ class Recall:
         if first > last:
             raise FunctionError(f"start_date {first} is after end_date {last}; swap them")
         found: list[Message] = []
-        for path in sorted((self._vault.root / "recall").glob("*/*/*.md")):
-            day = day_of(path.name)
-            if day is not None and first <= day <= last:
+        for day in self._on_disk():
+            if first <= day <= last:
                 found += [message for message in self.day(day) if message.role in SPOKEN]
         pages = max(1, -(-len(found) // size))
         at = min(max(page, 1), pages)

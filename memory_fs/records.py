@@ -42,6 +42,11 @@ def id_mark(id: str) -> str:
     return "\x1f=" + id
 
 
+def text_mark(text: str) -> str:
+    """The token of records with exactly this text."""
+    return "\x1f!" + blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
 def day_mark(day: str) -> str:
     """The token of records of a day (`2026-11-29`) or a month (`2026-11`)."""
     return "\x1f@" + day
@@ -141,6 +146,7 @@ def _marks(document: Document) -> Iterator[str]:
     day = document.date.date()
     yield EVERY
     yield id_mark(document.id)
+    yield text_mark(document.text)
     yield from dict.fromkeys(map(tag_mark, document.tags))
     yield from map(day_mark, (day.isoformat(), day.isoformat()[:7]))
     yield from map(date_word, (str(day.year), _MONTHS[day.month], str(day.day)))

@@ -66,9 +66,12 @@ class Scan:
         return self._found
 
     def count(self, folder: str) -> int:
-        """How many memory files a folder such as `archival/` holds."""
-        files, folders = self._list(folder, {})
-        return len(files) + sum(self.count(inside) for inside in folders)
+        """How many memory files a folder such as `archival/` holds: by their names, as no file is looked at."""
+        folders, total = [folder], 0
+        for inside in folders:  # it grows meanwhile
+            with contextlib.suppress(OSError), _entries(self.root / inside) as entries:
+                total += sum(self._is_memory(inside, entry, folders) for entry in entries)
+        return total
 
     def _look(self, folder: str, before: Mapping[str, _Seen], now: int) -> None:
         """See every file of a folder and those below it; a folder in which nothing changed keeps its record."""

@@ -29,7 +29,7 @@ def status_of(agent: Agent) -> dict[str, Any]:
         "notes": notes,
         "messages": messages,
         "index": {"records": notes + messages},
-        "history": {"changes": sum(1 for _ in vault.history.log()), "head": vault.history.head},
+        "history": {"changes": vault.history.count(), "head": vault.history.head},
         "session": _session(agent),
         "warnings": warnings,
     }

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_fs.events import Message, clean
-from memory_fs.formats.day import parse_day, render_message, sections_of
+from memory_fs.formats.day import count_spoken, parse_day, render_message, sections_of
 from memory_fs.formats.day import with_id as day_with_id
 from memory_fs.formats.note import Note, note_name, parse_note, render_note, with_id
 
@@ -170,3 +170,19 @@ def test_file_name_is_cut_between_words_and_characters() -> None:
 def test_clean_keeps_all_that_a_file_can_hold() -> None:
     """NUL and lone surrogates become the replacement character; emoji and surrogate pairs stay whole."""
     assert clean("a\0b\ud83dc😀\ud83d\ude00") == "a\ufffdb\ufffdc😀😀"
+
+
+def test_turn_without_a_session_is_kept() -> None:
+    """A heading that names a turn and no session comes back as it was."""
+    text = "## 14:24:10+00:00 assistant m3 (, turn 4)\n\nHello\n\n"
+    (message,), _ = parse_day(text, DAY)
+    assert (message.session, message.turn) == ("", 4) and render_message(message) == text
+
+
+def test_counting_heads_agrees_with_reading() -> None:
+    """The quick count takes the headings of what was said, and no line that only looks like one."""
+    heads = ["user a", "assistant b (s, turn 1)", "call c (s, turn 1)", "result d", "system e", "user f (s, turn 2)\r"]
+    body = "\n\nHi\n\\## 14:24:10+00:00 user x\n\n"
+    text = "# 2026-11-29\n\n" + "".join(f"## 14:24:10+00:00 {head}{body}" for head in heads)
+    spoken = [message for message in parse_day(text, DAY)[0] if message.role in ("user", "assistant")]
+    assert count_spoken(text) == len(spoken) == 3

@@ -31,6 +31,7 @@ _LOOKALIKE = re.compile(r"^(\\*## \d\d:\d\d:\d\d)", re.MULTILINE)
 _ESCAPED = re.compile(r"^\\(\\*## \d\d:\d\d:\d\d)", re.MULTILINE)
 _CUT = re.compile(r"^## \d\d:\d\d:\d\d", re.MULTILINE)
 _UNDECODED = re.compile("[\udc80-\udcff]")
+_SPOKEN = re.compile("^" + _HEADING.pattern.replace(_ROLES, "user|assistant").replace(r"\Z", "$"), re.MULTILINE)
 NO_MESSAGE = "text that belongs to no message"
 NO_TEXT = "bytes that are not UTF-8"
 
@@ -67,10 +68,15 @@ def day_named(text: str, today: date) -> date:
 
 def render_message(message: Message) -> str:
     """The lines to append for one message."""
-    where = f" ({message.session}, turn {message.turn})" if message.session else ""
+    where = f" ({message.session}, turn {message.turn})" if message.session or message.turn else ""
     moment = message.time.isoformat(timespec="seconds").split("T", 1)[1]
     content = re.sub(_LOOKALIKE, r"\\\1", message.content)
     return f"## {moment} {message.role} {message.id}{where}\n\n{content}\n\n"
+
+
+def count_spoken(text: str) -> int:
+    """How many messages of the person and the agent a day file holds, by their headings."""
+    return sum(1 for _ in _SPOKEN.finditer(text))
 
 
 def decode_day(data: bytes) -> str:
