@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from memory_fs.change import AGENT, Change
-from memory_fs.history import History
+
+if TYPE_CHECKING:
+    from memory_fs.history import History
 
 EDITED = "The user edited core memory by hand; it is right as it stands now:"
 RECEIVED = "Receive a"  # how the commit begins that starts a turn

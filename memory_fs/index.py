@@ -115,7 +115,7 @@ class _Storage(RamStorage):
             for segment in {file.partition(".")[0] for file in parts}:
                 if f"{segment}.seg" not in self._on_disk:
                     own = {file: self.files[file] for file in parts if file.startswith(f"{segment}.")}
-                    self.disk.write(f"{segment}.seg", _bundle(own))
+                    self.disk.write(f"{segment}.seg", *_bundle(own))
                     self._on_disk.add(f"{segment}.seg")
             self.disk.write(newname, self.files[newname])
 
@@ -128,11 +128,9 @@ class _Storage(RamStorage):
         return RamStorage()
 
 
-def _bundle(files: Mapping[str, bytes]) -> bytes:
+def _bundle(files: Mapping[str, bytes]) -> list[bytes]:
     """Several files as one: their names and lengths in a line, then their contents."""
-    return b"\n".join(
-        [json.dumps({name: len(data) for name, data in files.items()}).encode(), b"".join(files.values())]
-    )
+    return [json.dumps({name: len(data) for name, data in files.items()}).encode() + b"\n", *files.values()]
 
 
 def _unbundle(data: bytes) -> dict[str, bytes]:

@@ -55,13 +55,13 @@ def user_key(path: Path | None = None) -> bytes:
         return _SPARE_KEY
 
 
-def _put(path: Path, data: bytes) -> None:
-    """Write a whole file or none, readable by its owner only."""
+def _put(path: Path, *parts: bytes) -> None:
+    """Write a whole file or none, readable by its owner only; in parts, since putting them together would copy them."""
     part = path.with_name(f".{path.name}.{token_hex(8)}.tmp")
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
         with os.fdopen(os.open(part, flags, 0o600), "wb") as file:
-            file.write(data)
+            file.writelines(parts)
         part.replace(path)
     except OSError:
         part.unlink(missing_ok=True)
@@ -85,10 +85,11 @@ class SealedFolder:
         key = user_key()
         return cls(parent / blake2b(version.encode(), key=key, digest_size=6).hexdigest(), key)
 
-    def _seal(self, name: str, data: bytes | memoryview) -> bytes:
+    def _seal(self, name: str, *parts: bytes | memoryview) -> bytes:
         mark = blake2b(key=self._key, digest_size=_SEAL)
         mark.update(name.encode() + b"\0")
-        mark.update(data)
+        for part in parts:
+            mark.update(part)
         return mark.digest()
 
     def read(self, name: str) -> bytes:
@@ -107,16 +108,16 @@ class SealedFolder:
         data = memoryview(blob)[:-_SEAL]
         if not compare_digest(self._seal(name, data), blob[-_SEAL:]):
             raise Damaged(f"{name} is damaged or from elsewhere")
-        return bytes(data)
+        return blob[:-_SEAL]
 
-    def write(self, name: str, data: bytes) -> None:
-        """Put a whole file in place, or leave what was there.
+    def write(self, name: str, *parts: bytes) -> None:
+        """Put a whole file in place, its parts one behind the other, or leave what was there.
 
         Raises:
             OSError: it cannot be written.
         """
         self.path.mkdir(parents=True, exist_ok=True)
-        _put(self.path / name, data + self._seal(name, data))
+        _put(self.path / name, *parts, self._seal(name, *parts))
 
     def delete(self, name: str) -> None:
         """Remove a file; not being able to is no error, an unused file is harmless."""

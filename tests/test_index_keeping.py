@@ -259,11 +259,11 @@ def child(folder: Path, code: str, **options: object) -> subprocess.CompletedPro
 KILL = """
     import os, memory_fs.sealed as sealed
     put, left = sealed._put, [{writes}]
-    def dying(path, data):
+    def dying(path, *parts):
         if not left[0]:
             os._exit(9)
         left[0] -= 1
-        put(path, data)
+        put(path, *parts)
     sealed._put = dying
     files["archival/3.md"] = TEXTS["archival/3.md"] = "changed"
     del files["archival/4.md"]
