@@ -17,6 +17,7 @@ from memory_fs.steps import Pass
 
 SLOT = 1  # the model's KV cache for short prompts
 TAIL = 3  # messages before the question that the wording pass sees, and up to as many more
+FEW = 0.5  # of the summary's budget: the tokens of evicted messages that need no model to be summed up
 EVIDENCE = 8  # texts that it sees, the newest
 
 
@@ -65,6 +66,8 @@ class Writer:
         """The recursive summary of what was said so far (paper, section 2.2).
 
         The model's words count when they fit and are about what they sum up; else the first sentence of each message.
+        So do these while little was evicted and they fit beside the old summary: in a window that a flush can hardly
+        empty, the model would read and write more in each turn than it makes room for.
 
         Args:
             summary: the old one.
@@ -77,6 +80,11 @@ class Writer:
 
         fallback = first_sentences(summary, evicted, fits)
         spoken = [message for message in evicted if message.role in ("user", "assistant")]
+        said = "\n".join(message.content for message in spoken)
+        if self._model.count_text(said) <= budget * FEW and fallback == first_sentences(
+            summary, evicted, lambda _: True
+        ):
+            return fallback, None
         prompt = summary_prompt(summary, spoken)
         while spoken and self._room(prompt) < budget:
             spoken = spoken[len(spoken) // 2 + 1 :]
