@@ -27,7 +27,6 @@ from memory_fs.progress import progress
 from memory_fs.starter import init_vault
 from memory_fs.vault import Vault
 
-
 _RARITY = 0.35  # exponent of the words' ranks (Zipf's law)
 
 
