@@ -221,12 +221,13 @@ class Vault:
         Returns:
             The change, or None when there was nothing.
         """
-        found = self.disk.scan()
-        if not self._differing(found):
-            return None
-        with self._locked():
-            self._recover()
-            return self._adopt({path: self.disk.read(path) for path in self._differing(found)})
+        with self._mutex:  # a watcher asks this from a thread of its own
+            found = self.disk.scan()
+            if not self._differing(found):
+                return None
+            with self._locked():
+                self._recover()
+                return self._adopt({path: self.disk.read(path) for path in self._differing(found)})
 
     def look(self) -> None:
         """Take hand edits into history where that can be; a history that cannot be written can still be read."""

@@ -120,6 +120,16 @@ def test_vim_is_announced(watched: Watched) -> None:
     assert watched.search.index.search("archival", "spaniel").total == 1
 
 
+def test_agent_writes_while_somebody_watches(watched: Watched) -> None:
+    """The thread that watches and the one that writes share a vault: no write fails, no edit is missed."""
+    for number in range(30):
+        watched.vault.transact(lambda t, n=number: t.write(f"archival/mine{n}.md", "By the agent.\n"), "Write")  # type: ignore[misc]
+        if number % 10 == 5:
+            edit_by_hand(watched.vault, f"archival/theirs{number}.md", "By hand.\n")
+    lines = watched.until("theirs25.md")
+    assert len(lines) == 3 and not any("mine" in line for line in lines) and watched.said == []
+
+
 def test_edit_before_the_start_is_announced(vault: Vault) -> None:
     """What was edited while nobody watched is seen when somebody begins to."""
     edit_by_hand(vault, HUMAN, (vault.read(HUMAN) or "") + "# by hand\n")
