@@ -297,6 +297,7 @@ class Agent:
 
     def prompt(self) -> Prompt:
         """What the model would see now."""
+        self.vault.files()  # a note that a person added counts
         return self._compile(self.queue.state())
 
     def _compile(self, state: QueueState) -> Prompt:

@@ -84,6 +84,7 @@ class Disk(Scan):
             for path, (place, aside) in list(waiting.items()):
                 if not swap(aside, place, before[path]):
                     raise Conflict(f"{path} was changed at the same moment", path=path)
+                self.note(path, files[path])
                 del waiting[path]
             for folder in {self.place(path).parent for path in files}:
                 sync_folder(folder)

@@ -35,7 +35,7 @@ class Scan:
         self.troubles: dict[str, str] = {}
         self._seen: dict[str, _Seen] = {}  # folder -> what was seen in it
         self._found: dict[str, str] = {}
-        self._saved = False
+        self._saved = self._scanned = False
         self._mutex = threading.Lock()
 
     def scan(self) -> Mapping[str, str]:
@@ -46,6 +46,7 @@ class Scan:
         digest, and `troubles` says why.
         """
         with self._mutex:
+            self._scanned = True
             return self._scan()
 
     def _scan(self) -> Mapping[str, str]:
@@ -66,12 +67,25 @@ class Scan:
         return self._found
 
     def count(self, folder: str) -> int:
-        """How many memory files a folder such as `archival/` holds: by their names, as no file is looked at."""
-        folders, total = [folder], 0
-        for inside in folders:  # it grows meanwhile
-            with contextlib.suppress(OSError), _entries(self.root / inside) as entries:
-                total += sum(self._is_memory(inside, entry, folders) for entry in entries)
-        return total
+        """How many memory files there are below a folder such as `archival/`.
+
+        As of the last scan (a turn begins with one) and the program's own writes since: every prompt asks this.
+        """
+        if not self._scanned:
+            self.scan()
+        with self._mutex:
+            return sum(len(files) for place, files in self._seen.items() if place.startswith(folder))
+
+    def note(self, path: str, data: bytes | None) -> None:
+        """A file was written (None: deleted) by this program. The next scan looks at it all the same."""
+        folder, slash, name = path.rpartition("/")
+        with self._mutex:
+            files = self._seen.setdefault(folder + slash, {})
+            if data is None:
+                files.pop(name, None)
+            else:
+                files[name] = (len(data), -1, digest(data))
+            self._found, self._saved = {}, False
 
     def _look(self, folder: str, before: Mapping[str, _Seen], now: int) -> None:
         """See every file of a folder and those below it; a folder in which nothing changed keeps its record."""

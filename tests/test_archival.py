@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import HELLO, MakeAgent, changes_of, edit_by_hand, prompts_of, say, snapshot
+from conftest import HELLO, MakeAgent, changes_of, edit_by_hand, memory_of, prompts_of, say, snapshot
 
 from memory_fs.agent import Agent
 from memory_fs.errors import FunctionError
 from memory_fs.events import Result
 from memory_fs.formats.note import Note, parse_note, render_note
+from memory_fs.history import person
 from memory_fs.testing import ScriptedModel, call
+from memory_fs.undo import undo
 from memory_fs.vault import Vault
 
 
@@ -305,3 +307,17 @@ def test_failed_call_stages_nothing(agent: Agent) -> None:
     result, change = agent.call("both", {})
     assert (result, change, snapshot(agent.vault)) == (Result(False, "error: no"), None, before)
     assert insert(agent, "half a note").ok
+
+
+def test_count_follows_writes_at_once_and_hand_edits_from_the_next_look(make_agent: MakeAgent) -> None:
+    """Every prompt names the number of notes, so it is kept and not counted: own writes, undo, a look, a deletion."""
+    agent = make_agent()
+    for number in range(1, 4):
+        agent.call("archival_memory_insert", {"content": f"Note {number}."})
+        assert agent.archival.count() == number
+    undo(agent.vault, person())
+    assert agent.archival.count() == 2
+    place = edit_by_hand(agent.vault, "archival/by hand.md", "Hello.\n")
+    assert agent.prompt() and agent.archival.count() == 3
+    place.unlink()
+    assert agent.prompt() and agent.archival.count() == 2 and len(agent.vault.files()) == len(memory_of(agent.vault))
