@@ -191,7 +191,7 @@ class Terminal:
         """Press keys."""
         os.write(self._handle, text.encode())
 
-    def until(self, text: str, seconds: float = 300) -> str:
+    def until(self, text: str, seconds: float = 60) -> str:
         """What is shown from the last call on until a text is shown, that text included."""
         wanted = text.encode()
         while wanted not in self._unread:

@@ -135,6 +135,7 @@ def test_chat_in_a_terminal(shell: Shell) -> None:
         assert "Hello ␛[35mChad." in shown
         assert "\x1b[35m" not in shown
         assert "\x1b[32m+  Name: Chad." in shown
+        time.sleep(0.5)  # Python misses a Ctrl-C that comes between the prompt and the first wait for a key
         screen.type("\x03")
         assert "(type /quit to end)" in screen.until("\n> ")
         screen.type("/memory\n")
