@@ -138,7 +138,7 @@ class Shell:
 
     def call(self, function: str, *, as_json: bool = False, **arguments: Any) -> Done:
         """`memory-fs call`."""
-        return self.run("call", function, json.dumps(arguments), *(["--json"] if as_json else []))
+        return self.here("call", function, json.dumps(arguments), *(["--json"] if as_json else []))
 
     def powerless(self, *arguments: str) -> Done:
         """The same, by a user for whom permission bits count."""

@@ -127,7 +127,7 @@ def test_refused_call_prints_json_too_and_exits_2(shell: Shell) -> None:
 
 def test_search_prints_a_page_of_hits_with_citations(shell: Shell) -> None:
     """`search --json` is {"query", "page", "pages", "total", "hits": [{"id", "path", "date", "text", "source"}]}."""
-    found = shell.run("search", "archival", "butter sugar", "--json").json
+    found = shell.here("search", "archival", "butter sugar", "--json").json
     assert list(found) == ["query", "page", "pages", "total", "hits"]
     assert (found["query"], found["page"], found["pages"], found["total"]) == ("butter sugar", 1, 1, 1)
     (hit,) = found["hits"]
@@ -141,19 +141,19 @@ def test_search_prints_a_page_of_hits_with_citations(shell: Shell) -> None:
 
 def test_page_past_the_end_is_the_last_page(shell: Shell) -> None:
     """Page 9 of one page is page 1, and the plain output says that there is no page 9."""
-    assert shell.run("search", "archival", "butter", "--page", "9", "--json").json["page"] == 1
-    assert "there is no page 9" in shell.run("search", "archival", "butter", "--page", "9").out
+    assert shell.here("search", "archival", "butter", "--page", "9", "--json").json["page"] == 1
+    assert "there is no page 9" in shell.here("search", "archival", "butter", "--page", "9").out
 
 
 def test_search_of_a_new_recall_finds_nothing_and_says_so(shell: Shell) -> None:
     """No message yet: no error, an empty page, a plain sentence."""
-    assert shell.run("search", "recall", "hello", "--json").json["hits"] == []
-    assert "nothing found" in shell.run("search", "recall", "hello").out
+    assert shell.here("search", "recall", "hello", "--json").json["hits"] == []
+    assert "nothing found" in shell.here("search", "recall", "hello").out
 
 
 def test_status_prints_model_window_blocks_and_counts(shell: Shell) -> None:
     """`status --json` has {"model", "window", "blocks", "notes", "messages", "index", "history"}, without any model."""
-    found = shell.run("status", "--json").json
+    found = shell.here("status", "--json").json
     assert {"model", "window", "blocks", "notes", "messages", "index", "history"} <= set(found)
     assert [list(block) for block in found["blocks"]] == [["label", "used", "limit", "read_only"]] * 2
     assert [block["label"] for block in found["blocks"]] == ["persona", "human"]
@@ -173,7 +173,7 @@ def test_send_prints_the_reply_and_every_step(shell: Shell) -> None:
     assert (first["function"], first["arguments"]["content"]) == ("core_memory_append", "Name: Chad.")
     assert "core/human.yaml" in [change["path"] for change in first["changes"]]
     assert last["result"] == "sent"
-    assert shell.run("status", "--json").json["session"]["steps"] == 2
+    assert shell.here("status", "--json").json["session"]["steps"] == 2
 
 
 def check_send(found: dict[str, Any], reply: str) -> None:
@@ -197,12 +197,12 @@ def test_send_prints_the_answer_and_the_diff(shell: Shell) -> None:
 def test_log_show_and_diff_print_the_same_change(shell: Shell) -> None:
     """A change has rev, author, time, subject, trailers and its files' diffs, wherever it is printed."""
     shell.call("core_memory_append", label="human", content="Likes tea.")
-    newest = shell.run("log", "-n", "1", "--json").json[0]
+    newest = shell.here("log", "-n", "1", "--json").json[0]
     assert list(newest) == ["rev", "author", "time", "subject", "trailers", "changes"]
     assert (newest["author"], newest["trailers"]["Function"]) == ("agent", "core_memory_append")
-    assert shell.run("show", newest["rev"][:8], "--json").json == newest
-    assert shell.run("diff", "--json").json == [newest]
-    assert len(shell.run("log", "archival", "--json").json) == 1
+    assert shell.here("show", newest["rev"][:8], "--json").json == newest
+    assert shell.here("diff", "--json").json == [newest]
+    assert len(shell.here("log", "archival", "--json").json) == 1
 
 
 def test_undo_and_redo_print_the_change_they_made(shell: Shell) -> None:
@@ -210,9 +210,9 @@ def test_undo_and_redo_print_the_change_they_made(shell: Shell) -> None:
     before = shell.files()
     shell.call("core_memory_append", label="human", content="Likes tea.")
     after = shell.files()
-    assert "Undoes" in shell.run("undo", "--json").json["trailers"]
+    assert "Undoes" in shell.here("undo", "--json").json["trailers"]
     assert shell.files() == before
-    assert "+  Likes tea." in shell.run("redo").out
+    assert "+  Likes tea." in shell.here("redo").out
     assert shell.files() == after
 
 
@@ -227,8 +227,8 @@ def test_hand_edit_is_in_the_log_as_the_persons_own(shell: Shell) -> None:
 
 def test_reindex_builds_the_index_from_the_files(shell: Shell) -> None:
     """After `reindex` the same is found as before."""
-    assert shell.run("reindex").out == "3 files indexed\n"
-    assert shell.run("search", "archival", "龙井", "--json").json["total"] == 1
+    assert shell.here("reindex").out == "3 files indexed\n"
+    assert shell.here("search", "archival", "龙井", "--json").json["total"] == 1
 
 
 # -- models ------------------------------------------------------------------------------------------------------------
@@ -236,10 +236,10 @@ def test_reindex_builds_the_index_from_the_files(shell: Shell) -> None:
 
 def test_model_list_knows_the_default_and_reads_nothing_from_a_network(shell: Shell) -> None:
     """The registry is a file: what could be installed is listed with size and licence, offline."""
-    rows = {row["name"]: row for row in shell.run("model", "list", "--json").json}
+    rows = {row["name"]: row for row in shell.here("model", "list", "--json").json}
     assert {"installed", "bytes", "licence"} <= set(rows["qwen2.5-coder-1.5b-instruct"])
     assert not any(row["installed"] for row in rows.values())
-    assert "qwen2.5-coder-1.5b-instruct" in shell.run("model", "list").out
+    assert "qwen2.5-coder-1.5b-instruct" in shell.here("model", "list").out
 
 
 @pytest.mark.model
