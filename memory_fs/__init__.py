@@ -11,6 +11,7 @@ queue_manager, executor    what is in context; running calls
 functions, prompt          the table of functions; what the model sees
 core, recall, archival     the three tiers
 search, index              what can be found, never stale
+watch                      hand edits, seen while they happen
 vault, history, disk       transactions, git commits, files
 formats                    text to data and back
 llm                        the model
@@ -30,14 +31,16 @@ if TYPE_CHECKING:
     from memory_fs.events import Event
     from memory_fs.starter import init_vault
     from memory_fs.vault import Vault
+    from memory_fs.watch import Watcher
 
 _HOME = {
     "Agent": "agent",
-    "Change": "history",
+    "Change": "change",
     "Event": "events",
     "MemoryFsError": "errors",
     "Step": "agent",
     "Vault": "vault",
+    "Watcher": "watch",
     "init_vault": "starter",
     "load_model": "loading",
 }
@@ -51,4 +54,4 @@ def __getattr__(name: str) -> Any:
     return getattr(import_module(f"memory_fs.{_HOME[name]}"), name)
 
 
-__all__ = ["Agent", "Change", "Event", "MemoryFsError", "Step", "Vault", "init_vault", "load_model"]
+__all__ = ["Agent", "Change", "Event", "MemoryFsError", "Step", "Vault", "Watcher", "init_vault", "load_model"]

@@ -42,13 +42,17 @@ class Watcher(FileSystemEventHandler):
     """Watches one vault, in a thread of its own, from `start` (or entering a `with` statement) to `close`."""
 
     def __init__(
-        self, search: Search, announce: Callable[[Change], None], say: Callable[[str], None] = lambda line: None
+        self,
+        search: Search,
+        announce: Callable[[Change], None] = lambda change: print(*change.announced(), sep="\n"),
+        say: Callable[[str], None] = lambda line: None,
     ) -> None:
         """Make a watcher.
 
         Args:
             search: the searchable side of the vault.
-            announce: called with each change that a person made, when it is in history and in the index.
+            announce: called with each change that a person made, when it is in history and in the index; by default it
+                is printed, as in a notebook: `with Watcher(agent.search): ...`.
             say: told in one line when it has to look by itself, and what went wrong.
         """
         self._search, self._vault = search, search.vault

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from conftest import edit_by_hand
+from conftest import MakeAgent, edit_by_hand
 
 from memory_fs import watch as watching
 from memory_fs.change import Change
@@ -128,6 +128,18 @@ def test_agent_writes_while_somebody_watches(watched: Watched) -> None:
             edit_by_hand(watched.vault, f"archival/theirs{number}.md", "By hand.\n")
     lines = watched.until("theirs25.md")
     assert len(lines) == 3 and not any("mine" in line for line in lines) and watched.said == []
+
+
+def test_agent_prints_hand_edits_while_it_is_watched(make_agent: MakeAgent, capsys: pytest.CaptureFixture[str]) -> None:
+    """In a notebook `with Watcher(agent.search)` prints each edit as it happens."""
+    agent = make_agent()
+    with Watcher(agent.search):
+        edit_by_hand(agent.vault, NOTE, "Hello.\n")
+        for _ in range(200):
+            time.sleep(0.05)
+            if "added" in (out := capsys.readouterr().out):
+                break
+    assert out == f"{NOTE} added by hand: +1\n"
 
 
 def test_edit_before_the_start_is_announced(vault: Vault) -> None:
