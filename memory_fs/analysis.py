@@ -70,6 +70,8 @@ def _treat(code: int) -> str:
         return " " if code == 0x200B else ""
     if 0xFE00 <= code <= 0xFE0F or 0xE0100 <= code <= 0xE01EF or code == 0x20E3 or 0x1F3FB <= code <= 0x1F3FF:
         return ""  # variation selectors, the keycap, skin tones: a plain emoji finds them all
+    if code == 0x2BC:  # an apostrophe, though Unicode calls it a letter; queries are cut at it, too
+        return " "
     if category[0] in "LMN":
         return f" {char} " if any(low <= code <= high for low, high in _UNSPACED) else char
     if char in "+#":

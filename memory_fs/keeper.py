@@ -25,7 +25,7 @@ from memory_fs.lookup import Postings
 from memory_fs.manifest import Change, Damaged, Entry, Manifest, SealedFolder, clear_the_way, locked
 from memory_fs.records import KINDS, Document, Hit, Page, mark
 
-_BATCH_DOCUMENTS, _BATCH_CHARACTERS = 4_000, 4_000_000  # one commit holds about this much at most
+_BATCH_DOCUMENTS, _BATCH_CHARACTERS = 2_000, 4_000_000  # one commit holds about this much at most
 _PATIENCE = 2.0  # seconds to wait for another process that is writing
 _LONG_PATIENCE = 60.0  # the same, while there is nothing at all to search yet
 _PAUSE = 0.02  # seconds between two tries

@@ -244,3 +244,10 @@ def test_a_language_is_indexed_with_and_without_its_ending() -> None:
     """`C` finds `C++`, at the same place."""
     found = postings([("use C++ today", 1.0)])
     assert found["c"].positions == found["c++"].positions == [1]
+
+
+@pytest.mark.parametrize("text", ["o'brien", "o\u2019brien", "o\u02bcbrien", "o`brien"])
+def test_every_apostrophe_separates(text: str) -> None:
+    """A text and a query are cut at the same places, also at the apostrophe that Unicode calls a letter."""
+    assert tokens(text) == ["o", "brien"] and tokens("00\u0149") == ["00", "n"]
+    assert [part.tokens for part in parse(text).any] == [("brien",)]
