@@ -52,6 +52,7 @@ _UNSPACED = (
     (0x1B000, 0x1B16F),  # kana
     (0x20000, 0x3FFFF),  # Han
 )
+_APOSTROPHES = re.compile("['\u2019\u02bc\u2018`]")
 
 
 class _Characters(dict[int, str]):
@@ -70,7 +71,7 @@ def _treat(code: int) -> str:
         return " " if code == 0x200B else ""
     if 0xFE00 <= code <= 0xFE0F or 0xE0100 <= code <= 0xE01EF or code == 0x20E3 or 0x1F3FB <= code <= 0x1F3FF:
         return ""  # variation selectors, the keycap, skin tones: a plain emoji finds them all
-    if code == 0x2BC:  # an apostrophe, though Unicode calls it a letter; queries are cut at it, too
+    if _APOSTROPHES.match(char):  # one of them is a letter to Unicode; queries are cut at them all
         return " "
     if category[0] in "LMN":
         return f" {char} " if any(low <= code <= high for low, high in _UNSPACED) else char
@@ -160,7 +161,6 @@ _QUOTES = str.maketrans("“”„‟", '""""')
 _ITEM = re.compile(r"""(?P<no>(?<!\S)-)?(?<!\w)"(?P<quoted>[^"]*)"(?!\w)|(?P<chunk>(?:[^\s"]|(?<=\w)"(?=\w))+)""")
 _DAY = re.compile(r"\W*(\d{4}-\d{2}(?:-\d{2})?)\W*")
 _TAG = re.compile(r"tag:(?P<key>.+)|#(?P<hash>[^\W\d_][\w/-]*)\W*", re.DOTALL)
-_APOSTROPHES = re.compile("['\u2019\u02bc\u2018`]")
 _LITERAL = re.compile(r"[\d@]")
 
 

@@ -10,6 +10,22 @@ from pathlib import Path
 import pygit2
 
 
+def loose(place: Path) -> tuple[bytes | None, str]:
+    """The content of a loose object file, or why it has none. Not asked of libgit2: it hangs on a torn one.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    packed = place.read_bytes()
+    try:
+        whole = zlib.decompress(packed)
+    except zlib.error:
+        return None, "it is torn" if packed else "it is empty"
+    if hashlib.sha1(whole).hexdigest() != place.parent.name + place.name:
+        return None, "it holds something else"
+    return whole[whole.index(b"\0") + 1 :], ""
+
+
 class Objects:
     """The objects of one repository."""
 
@@ -45,19 +61,14 @@ class Objects:
                 self._repo[entry.id].read_raw()
 
     def broken(self, since: int = 0) -> Iterator[Path]:
-        """Loose object files that do not hold what their name says. Not asked of libgit2: it hangs on a torn one.
+        """Loose object files that do not hold what their name says; what was put aside there has another name.
 
         Args:
             since: only files written then or later, nanoseconds since 1970.
         """
-        for place in (Path(self._repo.path) / "objects").glob("[0-9a-f][0-9a-f]/*"):
-            if place.stat().st_mtime_ns >= since:
-                try:
-                    good = hashlib.sha1(zlib.decompress(place.read_bytes())).hexdigest()
-                except zlib.error:
-                    good = ""
-                if good != place.parent.name + place.name:
-                    yield place
+        for place in (Path(self._repo.path) / "objects").glob(f"[0-9a-f][0-9a-f]/{'[0-9a-f]' * 38}"):
+            if place.stat().st_mtime_ns >= since and loose(place)[0] is None:
+                yield place
 
     def drop_broken(self, since: int) -> None:
         """Delete the torn ones: git would take them for the objects of their names, and never write those again."""

@@ -132,6 +132,14 @@ def test_change_that_was_not_durable_is_dropped(
         assert again.history.read(HUMAN) == NEW and not list(again.history.objects.broken())
 
 
+def test_object_that_was_put_aside_is_not_deleted(vault: Vault) -> None:
+    """What the doctor set aside among the objects has another name, and no recovery takes it for a torn one."""
+    aside = object_of(vault, OLD).with_suffix(".broken")
+    aside.write_bytes(b"torn")
+    vault.history.objects.drop_broken(0)
+    assert aside.exists() and vault.history.read(HUMAN) == OLD
+
+
 def test_acknowledged_change_is_done_again_where_only_its_files_were_lost(
     vault: Vault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
