@@ -14,7 +14,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from zoneinfo import ZoneInfo
@@ -72,6 +71,7 @@ class Vault:
         self._settings: tuple[bytes | None, Settings] | None = None
         self._known: dict[str, str] | None = None  # path -> blob id at `_known_rev`
         self._known_rev = ""
+        self._history: History | None = None
         self._same: Mapping[str, str] | None = None  # the last scan that was as history has it
         self.disk.load_seen()
         self.journal = Journal(self.root / INNER, SYNCFS is not None)
@@ -85,9 +85,15 @@ class Vault:
                 if unfinished:  # else reading goes on, as on a disk that is read-only
                     raise
 
-    @cached_property
+    @property
     def history(self) -> History:
         """Every change as a git commit; opened when it is first needed, since reading and searching need none."""
+        if self._history is None:
+            with self._mutex:  # before any other lock, as everywhere: a watcher's thread may ask at the same time
+                self._history = self._history or self._open_history()
+        return self._history
+
+    def _open_history(self) -> History:
         from memory_fs.history import History
 
         git = self.root / INNER / "git"
@@ -317,8 +323,8 @@ class Vault:
         """Release the repository; the vault stays as it is."""
         self.settle()
         self.disk.save_seen()
-        if "history" in self.__dict__:
-            self.history.close()
+        if self._history is not None:
+            self._history.close()
 
     def __enter__(self) -> Vault:
         """Use the vault in a `with` statement."""

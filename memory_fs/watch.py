@@ -18,11 +18,11 @@ from pathlib import Path
 
 from watchdog.events import FileSystemEvent, FileSystemEventHandler
 from watchdog.observers import Observer
-from watchdog.observers.api import BaseObserver
+from watchdog.observers.api import BaseObserver, ObservedWatch
 
 from memory_fs.change import Change
 from memory_fs.errors import MemoryFsError
-from memory_fs.paths import INNER, is_memory_file
+from memory_fs.paths import FOLDERS, is_memory_file
 from memory_fs.search import Search
 
 QUIET = 0.05  # seconds without an event before a look: editors write in several steps
@@ -59,6 +59,7 @@ class Watcher(FileSystemEventHandler):
         self._announce, self._say = announce, say
         self._woken, self._ending = threading.Event(), threading.Event()
         self._observer: BaseObserver | None = None
+        self._watches: dict[str, tuple[int, ObservedWatch | None]] = {}  # folder -> its inode and its watch
         self._every = EVERY
         self._said = ""
         self._thread = threading.Thread(target=self._work, name="memory_fs watcher", daemon=True)
@@ -81,12 +82,35 @@ class Watcher(FileSystemEventHandler):
     def _observe(self) -> None:
         observer = Observer()
         try:
-            observer.schedule(self, str(self._vault.root), recursive=True)
+            observer.schedule(self, str(self._vault.root))
             observer.start()
-        except (OSError, RuntimeError) as error:  # most often the system's limit of watches
-            self._poll(f"the system lets nobody watch ({error})")
-        else:
             self._observer = observer
+            self._watch_folders()
+        except (OSError, RuntimeError) as error:  # most often the system's limit of watches
+            self._give_up(f"the system lets nobody watch ({error})")
+
+    def _watch_folders(self) -> None:
+        """Watch the memory folders that there are now, each for itself: the program's own folder is never watched."""
+        observer = self._observer
+        if observer is None:
+            return
+        for name in FOLDERS:
+            place = self._vault.root / name
+            there = place.stat().st_ino if place.is_dir() else 0
+            known, watch = self._watches.get(name, (0, None))
+            if there == known:
+                continue
+            with contextlib.suppress(KeyError):
+                if watch is not None:
+                    observer.unschedule(watch)
+            watch = observer.schedule(self, str(place), recursive=True) if there else None
+            self._watches[name] = (there, watch)
+
+    def _give_up(self, why: str) -> None:
+        if self._observer:
+            self._observer.stop()
+            self._observer = None
+        self._poll(why)
 
     def _poll(self, why: str) -> None:
         self._every = POLL
@@ -101,7 +125,7 @@ class Watcher(FileSystemEventHandler):
 
     def _concerns(self, place: str, is_folder: bool) -> bool:
         path = os.path.relpath(place, self._vault.root).replace(os.sep, "/")
-        return path.partition("/")[0] != INNER and (is_folder or is_memory_file(path))
+        return path.partition("/")[0] in FOLDERS if is_folder else is_memory_file(path)
 
     # -- the thread ---------------------------------------------------------------------------------------------
 
@@ -116,9 +140,7 @@ class Watcher(FileSystemEventHandler):
                 missed = 0 if woken else missed + 1
             dead = self._observer and not self._observer.is_alive() and not self._ending.is_set()
             if self._observer and (dead or missed >= _MISSES):
-                self._observer.stop()
-                self._observer = None
-                self._poll("the system does not tell of edits")
+                self._give_up("the system does not tell of edits")
             # In a folder that is new a file may come before it is watched: one more look, soon after an event.
             pause = AGAIN if woken else max(self._every, _SHARE * (time.monotonic() - start))
 
@@ -134,10 +156,15 @@ class Watcher(FileSystemEventHandler):
     def _look(self) -> bool:
         """Take in what a person changed; returns whether there was anything."""
         try:
+            self._watch_folders()
+        except (OSError, RuntimeError) as error:
+            self._give_up(f"the system lets nobody watch ({error})")
+        try:
             change = self._vault.adopt()
             if change is not None:
                 self._search.sync()
-                self._announce(change)
+                if self._vault.history.parent(change.rev):  # the first of all is no edit
+                    self._announce(change)
             self._said = ""
         except MemoryFsError as error:
             if str(error) != self._said and not self._ending.is_set():  # once, not at every look

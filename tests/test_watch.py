@@ -120,6 +120,35 @@ def test_vim_is_announced(watched: Watched) -> None:
     assert watched.search.index.search("archival", "spaniel").total == 1
 
 
+def test_memory_folder_that_was_replaced_is_watched(watched: Watched) -> None:
+    """A memory folder that is moved away, and one that takes its place, are seen, and edits in the new one as well."""
+    root = watched.vault.root
+    (root / "archival").rename(root / "old")
+    assert watched.until(NOTE) == [f"{NOTE} deleted by hand: -4"]
+    (root / "old").rename(root / "archival")
+    watched.until("added")
+    for text in ("One.\n", "Two.\n", "Three.\n"):
+        edit_by_hand(watched.vault, NOTE, text)
+        watched.until(NOTE)
+    assert watched.said == []
+
+
+def test_program_s_own_folder_is_not_watched(vault: Vault, recwarn: pytest.WarningsRecorder) -> None:
+    """Whatever happens in `.memory_fs`, a history being made among it, wakes nobody and says nothing."""
+    shutil.rmtree(vault.root / ".memory_fs")
+    with Vault(vault.root) as fresh:
+        seen = Watched(fresh)
+        with seen.watcher:
+            for _ in range(100):
+                time.sleep(0.05)
+                if fresh.history.head:
+                    break
+            assert not any(".memory_fs" in str(e.watch.path) for e in seen.watcher._observer.emitters)  # type: ignore[union-attr]
+            edit_by_hand(fresh, NOTE, "Hello.\n")
+            assert seen.until(NOTE) == [f"{NOTE} added by hand: +1"]  # and not that the vault was started
+    assert seen.said == [] and not recwarn.list
+
+
 def test_agent_writes_while_somebody_watches(watched: Watched) -> None:
     """The thread that watches and the one that writes share a vault: no write fails, no edit is missed."""
     for number in range(30):
@@ -158,11 +187,9 @@ def test_watcher_that_is_told_nothing_looks_by_itself(vault: Vault, monkeypatch:
         assert seen.watcher._observer is not None
         time.sleep(0.2)
         seen.watcher._observer.unschedule_all()
-        edit_by_hand(vault, NOTE, "Late.\n")
-        assert seen.until(NOTE) == [f"{NOTE} added by hand: +1"]
-        for text in ("Later.\n", "Still later.\n"):
-            edit_by_hand(vault, NOTE, text)
-            seen.until(NOTE)
+        for text in ("late", "later", "still later"):
+            edit_by_hand(vault, HUMAN, (vault.read(HUMAN) or "") + f"# {text}\n")
+            assert seen.until(HUMAN) == [f"{HUMAN} changed by hand: +1 -0"]
     assert any("looking for edits every 1 s" in line for line in seen.said)
 
 
