@@ -158,7 +158,8 @@ class Watcher(FileSystemEventHandler):
         try:
             self._watch_folders()
         except (OSError, RuntimeError) as error:
-            self._give_up(f"the system lets nobody watch ({error})")
+            if not self._ending.is_set():
+                self._give_up(f"the system lets nobody watch ({error})")
         try:
             change = self._vault.adopt()
             if change is not None:
@@ -177,11 +178,11 @@ class Watcher(FileSystemEventHandler):
         """Stop watching."""
         self._ending.set()
         self._woken.set()
+        if self._thread.is_alive():  # first the thread that asks the observer for more watches
+            self._thread.join(timeout=5)
         if self._observer:
             self._observer.stop()
             self._observer.join(timeout=5)
-        if self._thread.is_alive():
-            self._thread.join(timeout=5)
 
     def __enter__(self) -> Watcher:
         """Start in a `with` statement."""

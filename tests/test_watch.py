@@ -149,6 +149,16 @@ def test_program_s_own_folder_is_not_watched(vault: Vault, recwarn: pytest.Warni
     assert seen.said == [] and not recwarn.list
 
 
+def test_end_while_a_memory_folder_appears_says_nothing(vault: Vault) -> None:
+    """A folder that is new when the watcher is closed is no trouble: nobody is asked to watch it any more."""
+    for _ in range(20):
+        shutil.rmtree(vault.root / "recall", ignore_errors=True)
+        seen = Watched(vault)
+        with seen.watcher:
+            (vault.root / "recall").mkdir()
+        assert seen.said == []
+
+
 def test_agent_writes_while_somebody_watches(watched: Watched) -> None:
     """The thread that watches and the one that writes share a vault: no write fails, no edit is missed."""
     for number in range(30):
