@@ -17,11 +17,20 @@ from pathlib import Path
 from memory_fs.errors import Conflict, VaultError
 from memory_fs.paths import FOLDERS, INNER, TOP_FILES, check_path, is_memory_file
 from memory_fs.scan import Scan, digest
-from memory_fs.swap import SYNCFS, swap, sync_folder, write_aside
+from memory_fs.swap import SYNCFS, swap, sync_folder, syncs_whole, write_aside
 
 
 class Disk(Scan):
-    """The files of one vault."""
+    """The files of one vault.
+
+    Attributes:
+        whole_sync: one `sync` makes all that was written durable; else each file and folder is synced by itself.
+    """
+
+    def __init__(self, root: Path) -> None:
+        """Args: root: the vault's folder, which must exist."""
+        super().__init__(root)
+        self.whole_sync = syncs_whole(self.root)
 
     def place(self, path: str) -> Path:
         """Where a checked path stands on disk, symbolic links followed.
@@ -86,13 +95,13 @@ class Disk(Scan):
                     raise Conflict(f"{path} was changed at the same moment", path=path)
                 self.note(path, files[path])
                 del waiting[path]
-            for folder in {self.place(path).parent for path in files}:
+            for folder in () if self.whole_sync else {self.place(path).parent for path in files}:
                 sync_folder(folder)
 
         try:
             for path, data in files.items():
                 place = self.place(path)
-                waiting[path] = (place, None if data is None else write_aside(place, data))
+                waiting[path] = (place, None if data is None else write_aside(place, data, sync=not self.whole_sync))
             yield install
         except OSError as error:
             what = error.filename or "the vault"
@@ -106,13 +115,13 @@ class Disk(Scan):
     def sync(self) -> None:
         """Wait until all that was written to the vault's file system is on the device.
 
-        One wait for a whole change, where fsync of each object, file and folder takes some thirty. Where the system
-        has no syncfs, each of them was fsynced when it was written, and nothing is left to do.
+        One wait for a whole change, where fsync of each object, file and folder takes some thirty. Where that is not to
+        be had (`whole_sync`), each of them was fsynced when it was written, and nothing is left to do.
 
         Raises:
             OSError: the device failed.
         """
-        if SYNCFS is None:
+        if not self.whole_sync:
             return
         handle = os.open(self.root, os.O_RDONLY)
         try:
@@ -164,4 +173,4 @@ def _try_lock(handle: int) -> bool:
     return True
 
 
-__all__ = ["FOLDERS", "INNER", "SYNCFS", "TOP_FILES", "Disk", "check_path", "digest", "is_memory_file"]
+__all__ = ["FOLDERS", "INNER", "TOP_FILES", "Disk", "check_path", "digest", "is_memory_file"]

@@ -37,13 +37,13 @@ class History:
 
         Args:
             folder: the git directory, two levels below the vault.
-            whole_sync: the caller syncs the whole file system before it relies on a commit; else libgit2 has to
-                fsync every object, which by default it does not.
+            whole_sync: the caller syncs the file system before it relies on a commit; else libgit2 syncs each object.
 
         Raises:
             VaultError: the folder holds no repository, or cannot be written.
         """
-        pygit2.settings.enable_fsync_gitdir(not whole_sync)
+        if not whole_sync:  # for the whole process, so it stays on
+            pygit2.settings.enable_fsync_gitdir(True)
         self._folder = folder
         self._packs = folder / "objects" / "pack"
         self._opened: tuple[object, pygit2.Repository] | None = None

@@ -15,10 +15,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from memory_fs.mounts import syncs_files_alone
+
 SYNCFS: Any = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None) if sys.platform == "linux" else None
 _RENAME: Any = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if sys.platform == "linux" else None
 _HERE, _KEEP, _EXCHANGE = -100, 1, 2  # AT_FDCWD, RENAME_NOREPLACE, RENAME_EXCHANGE
 _CANNOT = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)  # an old kernel, or a file system without it
+
+
+def syncs_whole(folder: Path) -> bool:
+    """Whether one syncfs makes durable all that was written to the file system of a folder."""
+    return SYNCFS is not None and not syncs_files_alone(folder)
 
 
 def swap(aside: Path | None, place: Path, before: bytes | None) -> bool:
@@ -79,9 +86,9 @@ def _read(place: Path) -> bytes | None:
     return None
 
 
-def write_aside(place: Path, data: bytes, sync: bool = True) -> Path:
-    """Write the bytes under a new name beside their place, and make sure that all of them are on disk."""
-    _make_folder(place.parent)
+def write_aside(place: Path, data: bytes, *, sync: bool) -> Path:
+    """Write the bytes under a new name beside their place; `sync`: wait until all of them are on the device."""
+    _make_folder(place.parent, sync)
     aside = place.parent / f".{secrets.token_hex(8)}.tmp"
     handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _mode(place))
     try:
@@ -90,7 +97,7 @@ def write_aside(place: Path, data: bytes, sync: bool = True) -> Path:
             view = view[os.write(handle, view) :]
         if os.fstat(handle).st_size != len(data):
             raise OSError(5, "short write", str(aside))
-        if sync and SYNCFS is None:
+        if sync:
             os.fsync(handle)
     except BaseException as error:
         with contextlib.suppress(OSError):
@@ -110,17 +117,18 @@ def _mode(place: Path) -> int:
         return 0o644
 
 
-def _make_folder(folder: Path) -> None:
+def _make_folder(folder: Path, sync: bool) -> None:
     if folder.is_dir():
         return
-    _make_folder(folder.parent)
+    _make_folder(folder.parent, sync)
     folder.mkdir(exist_ok=True)
-    sync_folder(folder.parent)
+    if sync:
+        sync_folder(folder.parent)
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until the names in a folder are on the device, where nothing else waits for that."""
-    if SYNCFS is not None or os.name == "nt":  # Windows cannot open a folder
+    """Wait until the names in a folder are on the device."""
+    if os.name == "nt":  # Windows cannot open a folder
         return
     handle = os.open(folder, os.O_RDONLY)
     try:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeVar
 from zoneinfo import ZoneInfo
 
 from memory_fs.change import AGENT, Author, Change
-from memory_fs.disk import INNER, SYNCFS, Disk, digest
+from memory_fs.disk import INNER, Disk, digest
 from memory_fs.errors import Conflict, FormatError, VaultError
 from memory_fs.events import Clock, IdSource, random_id, system_clock
 from memory_fs.formats.settings import Settings, parse_settings
@@ -74,7 +74,7 @@ class Vault:
         self._history: History | None = None
         self._same: Mapping[str, str] | None = None  # the last scan that was as history has it
         self.disk.load_seen()
-        self.journal = Journal(self.root / INNER, SYNCFS is not None)
+        self.journal = Journal(self.root / INNER, self.disk.whole_sync)
         self._wrote = False
         unfinished = self.journal.unfinished()
         if unfinished or self.journal.suspect_since() is not None:
@@ -99,7 +99,7 @@ class Vault:
         git = self.root / INNER / "git"
         # Reading alone takes no lock. What cannot be looked at is an error that the history itself gives.
         with contextlib.nullcontext() if os.path.exists(git / "HEAD") else self._locked():  # noqa: PTH110
-            return History(git, SYNCFS is not None)
+            return History(git, self.disk.whole_sync)
 
     # -- reading ------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,6 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 from watchdog.events import FileSystemEvent, FileSystemEventHandler
 from watchdog.observers import Observer
@@ -22,6 +21,7 @@ from watchdog.observers.api import BaseObserver, ObservedWatch
 
 from memory_fs.change import Change
 from memory_fs.errors import MemoryFsError
+from memory_fs.mounts import remote
 from memory_fs.paths import FOLDERS, is_memory_file
 from memory_fs.search import Search
 
@@ -32,7 +32,6 @@ EVERY = 2.0  # seconds between two looks without an event; more where a look tak
 POLL = 1.0  # the same, where there are no events to wait for
 _SHARE = 20  # of the time, one part at most goes into looks without an event
 _MISSES = 2  # edits in a row that it was not told of: it trusts the system no more
-_REMOTE = ("nfs", "cifs", "smb", "fuse.sshfs", "9p", "afs", "ceph", "glusterfs", "vboxsf", "davfs", "fuse.rclone")
 
 
 logging.getLogger("watchdog").addHandler(logging.NullHandler())  # what it has to say when it ends concerns nobody
@@ -203,18 +202,3 @@ def _signals_for_others() -> Iterator[None]:
     finally:
         if mask:
             mask(signal.SIG_SETMASK, before)
-
-
-def remote(folder: Path, mounts: Path = Path("/proc/self/mounts")) -> str:
-    """The kind of network file system that a folder is on, or '' where it is on none that is known."""
-    try:
-        lines = mounts.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return ""
-    best, kind = Path("/"), ""
-    for line in lines:
-        _, place, name, *_ = [*line.split(" "), "", "", ""]
-        mounted = Path(place.replace("\\040", " ") or "/")
-        if folder.is_relative_to(mounted) and len(mounted.parts) >= len(best.parts):
-            best, kind = mounted, name
-    return kind if kind.startswith(_REMOTE) else ""

@@ -57,6 +57,7 @@ history_trees
 disk change objects
 scan
 swap paths
+mounts
 llm
 formats
 events
@@ -82,6 +83,7 @@ EXCEPTIONS = {
     "agent": "the loop is where everything meets",
     "memory_functions": "the paper's functions are where the three tiers, the table and the transaction meet",
     "vault": "a change is where disk, transaction, history, journal and recovery meet",
+    "watch": "a vault, its search and what the system tells of edits are put together",
     "past": "what a prompt is made of meets once more",
     "pressure": "an alert and a flush touch queue, prompt, summary and vault",
 }

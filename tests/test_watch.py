@@ -18,9 +18,10 @@ from conftest import MakeAgent, edit_by_hand
 
 from memory_fs import watch as watching
 from memory_fs.change import Change
+from memory_fs.mounts import remote, syncs_files_alone
 from memory_fs.search import Search
 from memory_fs.vault import Vault
-from memory_fs.watch import Watcher, remote
+from memory_fs.watch import Watcher
 
 HUMAN, NOTE = "core/human.yaml", "archival/pets/biscuit.md"
 Seen = Callable[[], Change]
@@ -219,11 +220,15 @@ def test_system_that_lets_nobody_watch_is_polled(vault: Vault, monkeypatch: pyte
 
 
 def test_network_folders_are_known(tmp_path: Path) -> None:
-    """The longest mount above the vault decides whether events can be expected."""
+    """The longest mount above the vault decides whether events can be expected, and how files are made durable."""
     mounts = tmp_path / "mounts"
-    mounts.write_text("dev / ext4 rw\nbox:/x /srv nfs4 rw\ndev /srv/local ext4 rw\nme@x /home/a\\040b fuse.sshfs rw\n")
-    kinds = {place: remote(Path(place), mounts) for place in ("/data", "/srv/v", "/srv/local/v", "/home/a b/v")}
-    assert kinds == {"/data": "", "/srv/v": "nfs4", "/srv/local/v": "", "/home/a b/v": "fuse.sshfs"}
+    mounts.write_text(
+        "dev / ext4 rw\nbox:/x /srv nfs4 rw\ndev /srv/local ext4 rw\nme@x /home/a\\040b fuse.sshfs rw\n"
+        "d /enc fuse.gocryptfs rw\n"
+    )
+    kinds = {place: remote(Path(place), mounts) for place in ("/data", "/srv/v", "/srv/local/v", "/home/a b/v", "/enc")}
+    assert kinds == {"/data": "", "/srv/v": "nfs4", "/srv/local/v": "", "/home/a b/v": "fuse.sshfs", "/enc": ""}
+    assert [place for place in kinds if syncs_files_alone(Path(place), mounts)] == ["/srv/v", "/home/a b/v", "/enc"]
     assert remote(tmp_path, tmp_path / "none") == ""
 
 

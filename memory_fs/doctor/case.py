@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from memory_fs.disk import FOLDERS, INNER, SYNCFS, Disk, digest, is_memory_file
+from memory_fs.disk import FOLDERS, INNER, Disk, digest, is_memory_file
 from memory_fs.errors import VaultError
 from memory_fs.events import clean
 from memory_fs.history_check import Checkup
@@ -187,7 +187,7 @@ class Case:
     @property
     def unfinished(self) -> bool:
         """Whether a change may not be wholly in place."""
-        return bool(Journal(self.root / INNER, SYNCFS is not None).unfinished())
+        return bool(Journal(self.root / INNER, self.disk.whole_sync).unfinished())
 
     @cached_property
     def busy(self) -> bool:
