@@ -7,6 +7,7 @@ each; of recall only what the person and the agent said to each other, so that a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,11 +21,16 @@ SPOKEN = ("user", "assistant")
 
 
 class Search:
-    """The searchable records of one vault."""
+    """The searchable records of one vault.
+
+    Attributes:
+        closing: what has to end before the index is released, such as a watcher.
+    """
 
     def __init__(self, vault: Vault, say: Callable[[str], None] = lambda line: None) -> None:
         """Args: vault; say: told in one line when the index had to be rebuilt."""
         self.vault = vault
+        self.closing = ExitStack()
         self._say = say
         self._index: Index | None = None
         self._files: Mapping[str, str] = {}
@@ -98,7 +104,8 @@ class Search:
             return datetime(1970, 1, 1, tzinfo=UTC)
 
     def close(self) -> None:
-        """Release the index."""
+        """Release the index; who uses it in a thread ends first."""
+        self.closing.close()
         if self._index is not None:
             self._index.close()
             self._index = None

@@ -38,7 +38,10 @@ logging.getLogger("watchdog").addHandler(logging.NullHandler())  # what it has t
 
 
 class Watcher(FileSystemEventHandler):
-    """Watches one vault, in a thread of its own, from `start` (or entering a `with` statement) to `close`."""
+    """Watches one vault, in a thread of its own, from `start` (or entering a `with` statement) to `close`.
+
+    Closing what it brings up to date, the agent or its search, closes it as well.
+    """
 
     def __init__(
         self,
@@ -77,6 +80,7 @@ class Watcher(FileSystemEventHandler):
             self._observe()
         self._woken.set()
         self._thread.start()
+        self._search.closing.callback(self.close)
 
     def _observe(self) -> None:
         observer = Observer()
@@ -174,10 +178,12 @@ class Watcher(FileSystemEventHandler):
         return change is not None
 
     def close(self) -> None:
-        """Stop watching."""
+        """Stop watching; a second time does nothing."""
         self._ending.set()
         self._woken.set()
-        if self._thread.is_alive():  # first the thread that asks the observer for more watches
+        if (
+            self._thread.is_alive() and self._thread is not threading.current_thread()
+        ):  # first the thread that asks the observer for more watches
             self._thread.join(timeout=5)
         if self._observer:
             self._observer.stop()

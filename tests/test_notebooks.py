@@ -6,6 +6,7 @@ import re
 import tempfile
 from itertools import pairwise
 from pathlib import Path
+from textwrap import dedent
 
 import nbformat
 import pytest
@@ -52,6 +53,41 @@ def test_the_quickstart_runs_with_the_real_model(tmp_path: Path) -> None:
     shown = [printed(cell.outputs) for cell in cells if cell.source.endswith('agent.core.block("human")')]
     assert "Biscuit" in shown[0] and "2021" in shown[0]
     assert "Biscuit" in shown[1] and "2021" not in shown[1]
+
+
+WATCHED = [
+    """
+    from memory_fs import Agent
+    from memory_fs.testing import ScriptedModel, make_vault
+    from memory_fs.watch import Watcher
+    agent = Agent(make_vault("vault"), ScriptedModel([]))
+    watcher = Watcher(agent.search).start()
+    """,
+    """
+    import subprocess, sys, time
+    save = "import pathlib; pathlib.Path('vault/core/{}.yaml').write_text('value: Biscuit')"
+    subprocess.run([sys.executable, "-c", save.format("pets")], check=True)
+    until = time.monotonic() + 20
+    while time.monotonic() < until and "core/pets.yaml" not in agent.vault.history.tree():
+        time.sleep(0.05)
+    time.sleep(0.5)
+    """,
+    """
+    agent.close()
+    subprocess.run([sys.executable, "-c", save.format("plants")], check=True)
+    time.sleep(2.5)
+    print("closed")
+    """,
+]
+
+
+def test_a_watcher_prints_edits_in_a_kernel_until_the_agent_is_closed(tmp_path: Path) -> None:
+    """Started in one cell it prints what another program edits while a later one runs, and ends with the agent."""
+    path = tmp_path / "watched.ipynb"
+    nbformat.write(new_notebook(cells=[new_code_cell(dedent(cell)) for cell in WATCHED]), path)
+    shown = [printed(cell.outputs) for cell in code_cells(run(path, tmp_path))]
+    assert "".join(shown[:2]) == "core/pets.yaml added by hand: +1\n"
+    assert shown[2] == "closed\n"
 
 
 @every

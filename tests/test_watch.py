@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -180,6 +181,18 @@ def test_agent_prints_hand_edits_while_it_is_watched(make_agent: MakeAgent, caps
             if "added" in (out := capsys.readouterr().out):
                 break
     assert out == f"{NOTE} added by hand: +1\n"
+
+
+def test_closed_agent_is_not_watched(make_agent: MakeAgent, capsys: pytest.CaptureFixture[str]) -> None:
+    """Who closes an agent need not think of its watcher: no thread goes on, no edit is taken in any more."""
+    agent = make_agent()
+    watcher = Watcher(agent.search).start()
+    agent.close()
+    assert not [thread for thread in threading.enumerate() if thread.name == "memory_fs watcher"]
+    edit_by_hand(agent.vault, NOTE, "Hello.\n")
+    time.sleep(0.5)
+    assert capsys.readouterr().out == ""
+    watcher.close()
 
 
 def test_edit_before_the_start_is_announced(vault: Vault) -> None:
