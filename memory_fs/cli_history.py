@@ -49,10 +49,18 @@ def log(
         opened.look()
         wanted = {"author": author, "function": function, "session": session, "since": since, "until": until}
         changes = list(islice(find(opened, path, turn=turn, **wanted), limit))
+        if path and not changes:
+            _known(opened, path)
         if as_json:
             return emit_json([change_json(change) for change in changes])
         for change in changes:
             emit_change(change)
+
+
+def _known(vault: Vault, path: str) -> None:
+    """Refuse a path that no change ever touched: it is mistyped, which is not the same as nothing found."""
+    if next(vault.history.log(path.rstrip("/")), None) is None:
+        raise FunctionError(f"no change touched {path}; `memory-fs log` without it lists them all")
 
 
 def _not_zero(text: str) -> str:
@@ -89,6 +97,8 @@ def diff(
         if count is None:
             return _compare(opened, first, second or "HEAD", path, as_json)
         changes = list(islice(opened.history.log_of((path.rstrip("/"),) if path else MEMORY), count))
+        if path and not changes:
+            _known(opened, path)
         if as_json:
             return emit_json([change_json(change) for change in changes])
         for change in changes:
@@ -101,6 +111,8 @@ def _compare(vault: Vault, old: str, new: str, path: str | None, as_json: bool) 
 
     revs = resolve(vault, old), resolve(vault, new)
     files = [(name, text) for name, text in vault.history.compare(*revs) if path is None or under(path, name)]
+    if path and not files:
+        _known(vault, path)
     if as_json:
         changes = [{"path": name, "diff": text} for name, text in files]
         return emit_json({"from": revs[0], "to": revs[1], "changes": changes})

@@ -76,7 +76,8 @@ def compile_prompt(
         messages: the queue, oldest first.
         preview: characters shown of a longer message.
     """
-    system = instructions.strip() + "\n\n# Functions\n" + "\n".join(f"{f.signature()}: {f.doc}" for f in functions)
+    offered = "\n".join(f"{f.signature()}: {f.doc}" for f in functions)
+    system = f"{visible(instructions).strip()}\n\n# Functions\n{offered}"
     core = core_text(blocks)
     counts = f"\nNotes in archival memory: {notes}. Earlier messages, out of context: {evicted}."
     told = f"\n\n# Summary of the earlier conversation\n{visible(summary)}" if summary else ""

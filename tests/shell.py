@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from typer.main import get_command
+
 from memory_fs import cli
 
 PROGRAM = [sys.executable, "-m", "memory_fs.cli"]
@@ -213,3 +215,12 @@ class Terminal:
             return os.read(self._handle, 65536)
         except OSError:  # Linux's way to say that nobody is at the other end
             return b""
+
+
+def commands(group: object = None, prefix: str = "") -> Iterator[tuple[str, object]]:
+    """(name, command) of every command there is."""
+    for name, command in (group or get_command(cli.app)).commands.items():  # type: ignore[attr-defined]
+        if hasattr(command, "commands"):
+            yield from commands(command, f"{prefix}{name} ")
+        else:
+            yield f"{prefix}{name}", command

@@ -7,16 +7,18 @@ import shutil
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from conftest import HELLO, MakeAgent, changes_of, edit_by_hand, memory_of, prompts_of, say, snapshot
+from shell import Shell
 
 from memory_fs.agent import Agent
 from memory_fs.errors import FunctionError
 from memory_fs.events import Result
 from memory_fs.formats.note import Note, parse_note, render_note
 from memory_fs.history import person
+from memory_fs.starter import init_vault
 from memory_fs.testing import ScriptedModel, call
 from memory_fs.undo import undo
 from memory_fs.vault import Vault
@@ -197,6 +199,16 @@ def test_literal_words_are_found_as_they_stand(agent: Agent) -> None:
             assert agent.archival.search(query).hits[0].text == text, query
 
 
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_accents_are_found_however_the_file_spells_them(agent: Agent, form: Literal["NFC", "NFD"]) -> None:
+    """A note typed on a system that takes letters apart is found by words that are put together, and back."""
+    texts = [unicodedata.normalize(form, text) for text in ("café", "naïve", "Straße", "Ünïcode", "Łódź", "Ångström")]
+    fill(agent, *texts)
+    for text in texts:
+        for query in (text, unicodedata.normalize("NFC", text), unicodedata.normalize("NFD", text), f'"{text}"'):
+            assert [hit.text for hit in agent.archival.search(query).hits] == [text], query
+
+
 PROSE = {
     "小林的金毛叫豆豆，每天早上在公园里跑步，晚上喜欢睡在沙发上。": "豆 金毛 公园里 每天早上 晚上喜欢睡在沙发",
     "東京タワーの近くに住んで、毎朝コーヒーを飲みます。": "東京 タワー 毎朝コーヒー コーヒーを飲みま",
@@ -262,6 +274,22 @@ def test_damaged_index_answers_the_same(make_agent: MakeAgent, damage: Callable[
     assert len(lines) == 1 and "\n" not in lines[0]
     assert search(again, "dog") == expected and len(lines) == 1
     again.close()
+
+
+def test_index_that_cannot_be_written_answers_the_same(tmp_path: Path) -> None:
+    """An index folder closed to writing: old notes and one that is new are found, with one line about it."""
+    shell = Shell(tmp_path)
+    folder = init_vault(shell.vault)
+    assert shell.here("search", "archival", "butter").status == 0
+    (folder / "archival/new.md").write_text("Another note with butter.\n")
+    for place in [*(folder / ".memory_fs/index").rglob("*"), folder / ".memory_fs/index"]:
+        place.chmod(0o555 if place.is_dir() else 0o444)
+    for _ in range(2):
+        done = shell.powerless("search", "archival", "butter", "--json")
+        assert done.json["total"] == 2
+        assert len(done.err.splitlines()) == 1 and "kept in memory" in done.err
+    for place in [folder / ".memory_fs/index", *(folder / ".memory_fs/index").rglob("*")]:
+        place.chmod(0o755)
 
 
 def test_index_that_cannot_be_read_is_not_trusted(make_agent: MakeAgent) -> None:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from shell import PROGRAM, Shell
-from typer.main import get_command
+from shell import PROGRAM, Shell, commands
 
-from memory_fs.cli import app
 from memory_fs.starter import init_vault
 from memory_fs.testing import call
 
@@ -32,15 +30,6 @@ def shell(tmp_path: Path, starter: Path) -> Shell:
     made = Shell(tmp_path)
     made.copy_vault(starter)
     return made
-
-
-def commands(group: object = None, prefix: str = "") -> Iterator[tuple[str, object]]:
-    """(name, command) of every command there is."""
-    for name, command in (group or get_command(app)).commands.items():  # type: ignore[attr-defined]
-        if hasattr(command, "commands"):
-            yield from commands(command, f"{prefix}{name} ")
-        else:
-            yield f"{prefix}{name}", command
 
 
 # -- help --------------------------------------------------------------------------------------------------------------
@@ -268,6 +257,33 @@ def test_piped_output_has_no_colour_codes_and_no_progress_bar(shell: Shell) -> N
         done = shell.run(*arguments, TERM="xterm-256color", FORCE_COLOR="1")
         assert done.status == 0
         assert "\x1b" not in done.out + done.err, arguments
+
+
+AS_JSON = {  # what a command needs to print something
+    "call": 'core_memory_append {"label":"human","content":"x"}', "search": "archival tea", "show": "HEAD",
+    "blame": "core/human.yaml", "restore": "core/human.yaml@HEAD~2", "at": "HEAD show core/human.yaml",
+    "gc": "--keep 0d --dry-run", "send": "Hello",
+}  # fmt: skip
+LATER = {"watch": "a document for each edit, as it happens", "prompt": "needs a model", "send": "needs a model"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        for name, command in commands()
+        if {"--json", "--vault"} <= {flag for option in command.params for flag in option.opts} and name not in LATER  # type: ignore[attr-defined]
+    ],
+)
+def test_every_command_prints_one_json_document_into_a_pipe(shell: Shell, name: str) -> None:
+    """All of a command's output is one JSON document, without colour codes, even where they are forced."""
+    for content in ("Likes tea.", "Likes rain."):
+        shell.call("core_memory_append", label="human", content=content)
+    if name == "redo":
+        shell.here("undo")
+    done = shell.run(*name.split(), *AS_JSON.get(name, "").split(), "--json", TERM="xterm-256color", FORCE_COLOR="1")
+    assert done.status == 0 and "\x1b" not in done.out + done.err, done
+    assert isinstance(json.loads(done.out), dict | list)
 
 
 def test_reader_that_stops_early_is_no_error(shell: Shell) -> None:

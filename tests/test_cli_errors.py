@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from shell import PROGRAM, Shell
+from shell import PROGRAM, Shell, commands
 
 from memory_fs.starter import init_vault
 
@@ -89,6 +89,49 @@ def test_no_vault_says_which_command_makes_one(tmp_path: Path, command: str) -> 
     done = shell.here(*command.split(), "--vault", "nowhere")
     assert "no vault at nowhere; `memory-fs init nowhere`" in done.complaint
     assert [place.name for place in tmp_path.iterdir()] == ["models"]
+
+
+ARGUMENTS = {  # what a command needs besides a vault
+    "call": "core_memory_append", "send": "hello", "search": "archival tea", "show": "HEAD", "blame": "core/human.yaml",
+    "restore": "core/human.yaml@HEAD", "at prompt": "", "gc": "--keep 90d", "model use": "x", "at": "HEAD prompt",
+}  # fmt: skip
+
+
+def with_a_vault() -> list[str]:
+    """Every command that works on a vault, with the arguments that it needs."""
+    names = [name for name, command in commands() if any("--vault" in option.opts for option in command.params)]
+    return [f"{name} {ARGUMENTS.get(name, '')}".strip() for name in names if name != "init"]
+
+
+@pytest.mark.parametrize("command", with_a_vault())
+def test_every_command_without_its_vault_is_one_line(tmp_path: Path, command: str) -> None:
+    """Also what is added later: no vault is one line that names the command which makes one, never a traceback."""
+    shell = Shell(tmp_path)
+    assert "`memory-fs init nowhere`" in shell.here(*command.split(), "--vault", "nowhere").complaint
+    assert [place.name for place in tmp_path.iterdir()] == ["models"]
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("blame core/nobody.yaml", "core/nobody.yaml"),
+        ("restore core/nobody.yaml@HEAD", "core/nobody.yaml"),
+        ("restore core/human.yaml@1999-01-01", "1999-01-01"),
+        ("at HEAD show core/nobody.yaml", "core/nobody.yaml"),
+        ("at 1999-01-01 prompt", "1999-01-01"),
+        ("log core/nobody.yaml", "core/nobody.yaml"),
+        ("diff HEAD --path core/nobody.yaml", "core/nobody.yaml"),
+        ("model verify nobody.gguf", "nobody.gguf"),
+        ("model use nobody.gguf", "nobody.gguf"),
+        ("undo --session nobody", "nobody"),
+        ("undo --turn nobody/7", "nobody/7"),
+    ],
+)
+def test_file_or_state_that_is_not_there_is_one_line(shell: Shell, command: str, told: str) -> None:
+    """Each command that is given a name which nothing has says so, with the name, and changes nothing."""
+    before = shell.files()
+    assert told in shell.here(*command.split()).complaint
+    assert shell.files() == before
 
 
 def test_no_vault_in_a_real_process(tmp_path: Path) -> None:

@@ -126,6 +126,29 @@ def test_function_changes_only_the_value(make_agent: MakeAgent, start: str, end:
     assert (agent.vault.root / "core/human.yaml").read_bytes() == after.encode()
 
 
+@pytest.mark.parametrize("start", ["", "\ufeff"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_files_of_another_editor_are_read_and_continued(make_agent: MakeAgent, start: str, end: str) -> None:
+    """With a byte order mark and the line ends of Windows the talk goes on, and what nobody writes stays as it is."""
+    agent = make_agent([say("One."), say("Two.")], files={"archival/n.md": note("zebra one\nzebra two")})
+    agent.send(HELLO)
+    texts = {}
+    for path in ("recall/2026/11/2026-11-29.md", "queue.yaml", "archival/n.md", "system.md", "memory.yaml"):
+        texts[path] = (start + (agent.vault.read(path) or "").replace("\n", end)).encode()
+        edit_by_hand(agent.vault, path, texts[path])
+    with Agent(Vault(agent.vault.root), agent.model) as again:
+        assert again.window == 4096 and [hit.id for hit in again.archival.search("zebra two").hits] == ["k3f9x2ab"]
+        assert again.send("And again.") == "Two."
+        assert [content for _, content in said(again)] == [HELLO, "One.", "And again.", "Two."]
+        assert [message.content for message in queued(again)][:2] == [HELLO, "One."]
+        assert "\ufeff" not in prompts_of(again)[-1] and "\r" not in prompts_of(again)[-1]
+    after = snapshot(agent.vault)
+    assert after["recall/2026/11/2026-11-29.md"].startswith(texts["recall/2026/11/2026-11-29.md"])
+    assert {path: after[path] for path in ("archival/n.md", "system.md", "memory.yaml")} == {
+        path: texts[path] for path in ("archival/n.md", "system.md", "memory.yaml")
+    }
+
+
 def test_file_mode_survives_a_write(agent: Agent) -> None:
     """A file that a person made private stays private."""
     place = agent.vault.root / "core/human.yaml"

@@ -146,6 +146,32 @@ def test_a_day_is_whole_in_the_zone_of_the_vault(
     assert [message.time.isoformat()[11:19] for message in page.messages] == ["00:00:00", "23:59:59"]
 
 
+@pytest.mark.parametrize(
+    ("zone", "day", "before", "first", "last", "after", "clocks"),
+    [
+        # the day begins at one o'clock: midnight is left out
+        ("America/Santiago", "2026-09-06", "09-06T03:59:59", "09-06T04:00:00", "09-07T02:59:59", "09-07T03:00:00",
+         ["01:00:00-03:00", "23:59:59-03:00"]),
+        # midnight comes twice: the hour after it is repeated
+        ("America/Havana", "2026-11-01", "11-01T03:59:59", "11-01T04:00:00", "11-02T04:59:59", "11-02T05:00:00",
+         ["00:00:00-04:00", "23:59:59-05:00"]),
+        # the last hour comes twice: it is eleven o'clock again before the day ends
+        ("America/Santiago", "2026-04-04", "04-04T02:59:59", "04-04T03:00:00", "04-05T03:59:59", "04-05T04:00:00",
+         ["00:00:00-03:00", "23:59:59-04:00"]),
+    ],
+)  # fmt: skip
+def test_a_day_whose_midnight_moves_is_whole(
+    make_recall: MakeRecall, zone: str, day: str, before: str, first: str, last: str, after: str, clocks: list[str]
+) -> None:
+    """Where clocks change at midnight a day has 23 or 25 hours at its very edge, and still holds all its messages."""
+    vault, recall = make_recall(zone, *(f"2026-{moment}" for moment in (before, first, last, after)))
+    page = recall.search_date(day, day)
+    assert [message.time.astimezone(UTC).isoformat()[5:19] for message in page.messages] == [first, last]
+    assert [message.time.isoformat()[11:] for message in page.messages] == clocks
+    with Vault(vault.root) as again:  # read anew from the file of the day
+        assert Recall(Search(again)).search_date(day, day).messages == page.messages
+
+
 def test_the_hour_that_comes_twice_keeps_its_order(make_recall: MakeRecall) -> None:
     """Messages of the repeated hour stay in the order in which they were said, each with its own offset."""
     _, recall = make_recall("Europe/Lisbon", "2026-10-25T00:30:00", "2026-10-25T01:30:00")
