@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from memory_fs import edits
+from memory_fs.answering import Answering
 from memory_fs.archival import Archival
 from memory_fs.change import Change
 from memory_fs.core import Core
@@ -26,6 +27,7 @@ from memory_fs.functions import Function, FunctionTable
 from memory_fs.llm import Flag, Model
 from memory_fs.memory_functions import PAPER, Memory, default_table
 from memory_fs.offer import offer
+from memory_fs.pager import Pager
 from memory_fs.policy import judges
 from memory_fs.pressure import MemoryPressure
 from memory_fs.prompt import Prompt, call_text, compile_prompt
@@ -78,6 +80,7 @@ class Agent:
         self.archival = Archival(self.search)
         self.recall = Recall(self.search)
         self.queue = QueueManager(self.vault, self.recall)
+        self.pager = Pager(self.search, lambda: self.vault.settings, lambda text: self._model.count_text(text))
         self.table = table or default_table()
         self.executor = Executor(self.table)
         self.own = tuple(self.table.add(function).name for function in functions)
@@ -96,6 +99,7 @@ class Agent:
     def model(self, model: Model) -> None:
         self._model = model
         self._writer = Writer(model, self.cancel)
+        self._answering = Answering(self.vault, self.core, self.queue, self.pager, self._writer, self.cancel)
         self._pressure = MemoryPressure(self.vault, model, self.queue, self._writer, self._compile)
 
     def warm(self) -> None:
@@ -163,7 +167,7 @@ class Agent:
             now = replace(self.queue.state(), turn=turn.number)
             messages = [turn.message(self.vault, "system", told)] if told else []
             messages.append(turn.message(self.vault, event.kind, event.text))
-            turn.began = messages[-1].time
+            turn.paging.before = messages[-1].time
             self.queue.push(transaction, now, messages)
 
         self.vault.transact(work, f"{edits.RECEIVED} {event.kind} message", trailers=turn.trailers())
@@ -175,17 +179,22 @@ class Agent:
         start = time.perf_counter()
         turn.steps += 1
         passes, changes = self._pressure.relieve(turn)
+        known = len(turn.paging.pages)
+        if turn.steps == 1:
+            turn.answerable = self._answering.page_in(turn)
         offered, rules = offer(turn, self.core.blocks(), self.functions(), self.vault.settings)
         call = self._decide(turn, offered, rules, passes)
         if isinstance(call, Call) and call.function == "send_message" and "message" not in call.arguments:
-            call = self._word(turn, call, passes)
+            text = self._answering.word(turn, self.window, self.on_text, passes)
+            call = replace(call, arguments={"message": text})
         result, change = self._execute(turn, call, offered, passes)
         ended = turn.ended(call, result, self.vault.settings)
         if change:
             changes.append(change)
         seconds = time.perf_counter() - start
         proposed = call if isinstance(call, Call) else None
-        return Step(turn.event, tuple(passes), proposed, result, tuple(changes), seconds, bool(ended), ended)
+        pages = tuple(turn.paging.pages[known:])
+        return Step(turn.event, tuple(passes), proposed, result, tuple(changes), seconds, bool(ended), ended, pages)
 
     # -- deciding and wording -----------------------------------------------------------------------------------
 
@@ -214,32 +223,6 @@ class Agent:
         """The functions that memory.yaml offers, and a person's own."""
         return self.table.select(["send_message", *(self.vault.settings.functions or PAPER), *self.own])
 
-    def _word(self, turn: Turn, call: Call, passes: list[Pass]) -> Call:
-        """The second pass: word the message from the question and its evidence, in a prompt of its own."""
-        state = self.queue.state()
-        messages = self.queue.messages(state)
-        asked = next((n for n in range(len(messages) - 1, -1, -1) if messages[n].role == turn.event.kind), 0)
-        # What was said before a person corrected memory by hand may contradict it: it stays out of the wording.
-        since = max(
-            (
-                n + 1
-                for n, m in enumerate(messages[:asked])
-                if m.role == "system" and m.content.startswith(edits.EDITED)
-            ),
-            default=0,
-        )
-        text, done = self._writer.message(
-            self.core.blocks(),
-            "" if since else state.summary,
-            messages[since:asked],
-            turn.evidence,
-            turn.event.text,
-            self.vault.settings.reply_reserve,
-            self.on_text,
-        )
-        passes.append(done)
-        return replace(call, arguments={"message": text})
-
     def _execute(
         self, turn: Turn, call: Call | Result, offered: Sequence[Function], passes: Sequence[Pass]
     ) -> tuple[Result, Change | None]:
@@ -247,7 +230,7 @@ class Agent:
         text = next((item.completion.text for item in passes if item.kind == "decide"), "")
         name = call.function if isinstance(call, Call) else ""
 
-        def work(transaction: Transaction) -> tuple[Result, Memory, list[Message]]:
+        def work(transaction: Transaction) -> tuple[Result, list[Message]]:
             memory = self._memory(transaction, turn)
             if isinstance(call, Result):
                 result = call
@@ -258,21 +241,20 @@ class Agent:
             else:
                 result = self.executor.run(call, memory)
             messages = self._messages(turn, call, result, text)
+            self.pager.searched(turn.paging, memory.pages)
+            now = self.pager.hold(self.queue.state(), turn.paging, self.window)
             # A failed attempt leaves the context with the next call: a small model copies what it sees.
-            self.queue.push(transaction, self.queue.drop(transaction, self.queue.state(), turn.failed), messages)
-            return result, memory, messages
+            self.queue.push(transaction, self.queue.drop(transaction, now, turn.failed), messages)
+            return result, messages
 
-        def subject(done: tuple[Result, Memory, list[Message]]) -> str:
+        def subject(done: tuple[Result, list[Message]]) -> str:
             return f"{name or 'no call'}: {done[0].text[:100]}"
 
         trailers = turn.trailers(name)
         trailers["Tokens"] = "/".join(str(number) for number in tokens_of(passes).values())
-        (result, memory, messages), change = self.vault.transact(work, subject, trailers=trailers)
+        (result, messages), change = self.vault.transact(work, subject, trailers=trailers)
         if result.ok and name in self.own:  # what a person's function says is what the answer is worded from
-            memory.evidence.append(
-                f"{call_text(name, call.arguments if isinstance(call, Call) else {})}\n{result.text}"
-            )
-        turn.evidence += [found for found in memory.evidence if found not in turn.evidence]
+            turn.evidence.append(f"{call_text(name, call.arguments if isinstance(call, Call) else {})}\n{result.text}")
         turn.failed = [] if result.ok else messages
         turn.done |= {name} if result.ok else set()
         return result, change
@@ -280,7 +262,7 @@ class Agent:
     def _memory(self, transaction: Transaction, turn: Turn) -> Memory:
         source = {"session": self.session, "turn": turn.number}
         size = self.vault.settings.page_size
-        return Memory(self.core, self.archival, self.recall, transaction, size, source, before=turn.began)
+        return Memory(self.core, self.archival, self.recall, transaction, size, source, before=turn.paging.before)
 
     def _messages(self, turn: Turn, call: Call | Result, result: Result, text: str) -> list[Message]:
         if isinstance(call, Call) and call.function == "send_message" and result.ok:

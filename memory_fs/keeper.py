@@ -225,6 +225,11 @@ class Keeper(ABC, Generic[S]):
         with self._mutex:
             return self._look().count(_known(kind))
 
+    def spread(self, kind: str, word: str) -> int:
+        """How many records of a kind have a token."""
+        with self._mutex:
+            return len(self._look().matches(_known(kind), (word,)))
+
     # --- which index -------------------------------------------------------------------------------------------------
 
     def _look(self) -> S:

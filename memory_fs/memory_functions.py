@@ -38,7 +38,7 @@ class Memory:
 
     Attributes:
         source: where what is saved now comes from: session and turn.
-        evidence: texts that searches of this call brought up; the answer is worded from them.
+        pages: what searches of this call brought up, as `archival/k3f9x2`; the answer is worded from them.
         reply: what send_message was given.
         before: a search of the conversation finds what was said before this moment: not the question itself.
     """
@@ -49,7 +49,7 @@ class Memory:
     transaction: Transaction
     page_size: int = 5
     source: dict[str, Any] = field(default_factory=dict)
-    evidence: list[str] = field(default_factory=list)
+    pages: list[str] = field(default_factory=list)
     reply: str | None = None
     before: datetime | None = None
 
@@ -82,14 +82,16 @@ def archival_memory_search(memory: Memory, query: Query, page: int = 1) -> str:
     """Search the notes in archival memory."""
     found = memory.archival.search(query, page, memory.page_size)
     quoted = [_quote(f"[{hit.id}] {hit.date:%Y-%m-%d}{_cited(hit.source)}", hit.text) for hit in found.hits]
-    return _listing(memory, ("note", f"for {query[:80]!r}"), found.page, found.pages, found.total, page, quoted)
+    memory.pages += [f"archival/{hit.id}" for hit in found.hits]
+    return _listing(("note", f"for {query[:80]!r}"), found.page, found.pages, found.total, page, quoted)
 
 
 def conversation_search(memory: Memory, query: Query, page: int = 1) -> str:
     """Search everything that was said earlier."""
     found = memory.recall.search(query, page, memory.page_size, memory.before)
     quoted = [_quote(f"[{hit.id}] {hit.date:%Y-%m-%d}", hit.text) for hit in found.hits]
-    return _listing(memory, ("message", f"for {query[:80]!r}"), found.page, found.pages, found.total, page, quoted)
+    memory.pages += [f"recall/{hit.id}" for hit in found.hits]
+    return _listing(("message", f"for {query[:80]!r}"), found.page, found.pages, found.total, page, quoted)
 
 
 def conversation_search_date(memory: Memory, start_date: Date, end_date: Date, page: int = 1) -> str:
@@ -97,7 +99,8 @@ def conversation_search_date(memory: Memory, start_date: Date, end_date: Date, p
     found = memory.recall.search_date(start_date, end_date, page, memory.page_size)
     quoted = [_quote(f"[{m.id}] {_minute(m.time)} {m.role}", m.content) for m in found.messages]
     what = ("message", f"from {found.start} to {found.end}")
-    return _listing(memory, what, found.page, found.pages, found.total, page, quoted)
+    memory.pages += [f"recall/{message.id}" for message in found.messages]
+    return _listing(what, found.page, found.pages, found.total, page, quoted)
 
 
 def memory_insert(memory: Memory, label: Label, content: str, line: int = -1) -> str:
@@ -133,13 +136,10 @@ def default_table() -> FunctionTable:
     )
 
 
-def _listing(
-    memory: Memory, what: tuple[str, str], page: int, pages: int, total: int, asked: int, quoted: list[str]
-) -> str:
+def _listing(what: tuple[str, str], page: int, pages: int, total: int, asked: int, quoted: list[str]) -> str:
     kind, which = what
     if not total:
         return f"no {kind}s {which}"
-    memory.evidence += quoted
     past = f" (there is no page {asked})" if asked != page else ""
     plural = "" if total == 1 else "s"
     return "\n".join([f"{total} {kind}{plural} {which}, page {page} of {pages}{past}:", *quoted])

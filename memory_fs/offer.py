@@ -41,7 +41,7 @@ def offer(
     room = turn.steps < 3 and not replaced and any(block.used < 0.8 * block.limit for block in about)
     names = [f.name for f in functions if f.name == "send_message" or f.name not in useless]
     memory = "\n".join(block.value for block in blocks)
-    names = policy.offered(names, message, memory, first=not turn.done, must_save=room)
+    names = policy.offered(names, message, memory, not turn.done, room, turn.answerable)
     if turn.steps >= settings.max_steps and "send_message" in names:
         names = ["send_message"]
     offered = [function for function in functions if function.name in names]

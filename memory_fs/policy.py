@@ -87,7 +87,9 @@ def judges(text: str) -> bool:
     return tells(text) or len(_weighty(stated(text))) > 1
 
 
-def offered(names: Collection[str], message: str, memory: str, first: bool, must_save: bool) -> list[str]:
+def offered(
+    names: Collection[str], message: str, memory: str, first: bool, must_save: bool, answerable: bool = False
+) -> list[str]:
     """The functions of this step.
 
     Args:
@@ -97,6 +99,7 @@ def offered(names: Collection[str], message: str, memory: str, first: bool, must
         first: whether nothing has been called in this turn yet.
         must_save: whether news has to be saved before it is answered: core memory has room, and it was not tried often.
             Of a long message the first saved fact will do: what else it says stays in recall.
+        answerable: whether what the message asks for has been brought into context.
     """
     useless: set[str] = set()
     # A person's own functions stay on offer: what they are good for is not known here.
@@ -111,7 +114,7 @@ def offered(names: Collection[str], message: str, memory: str, first: bool, must
         if news:
             useless.add("send_message")
     elif first and asks(message):
-        if _covered(message, memory) >= 0.8 and "send_message" in names:
+        if (answerable or _covered(message, memory) >= 0.8) and "send_message" in names:
             return answer  # all that the question names is in front of the model: nothing to search for
         useless |= set(WRITES)
     left = [name for name in names if name not in useless]

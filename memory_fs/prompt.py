@@ -184,6 +184,11 @@ def summary_prompt(summary: str, messages: Sequence[Message]) -> Prompt:
     )
 
 
-MESSAGE_GRAMMAR = r"""start: "{\"message\": \"" TEXT "\"}"
-TEXT: /([^"\\\x00-\x1f]|\\["\\\/nt]){1,1200}/
-"""
+def message_grammar(opening: str = "") -> str:
+    """The grammar of the wording pass: one message, which may have to begin with words that were shown already."""
+    start = json.dumps('{"message": "' + json.dumps(opening, ensure_ascii=False)[1:-1], ensure_ascii=False)
+    text = r"""TEXT: /([^"\\\x00-\x1f]|\\["\\\/nt]){1,1200}/"""
+    return f'start: {start} TEXT "\\"}}"\n{text}\n'
+
+
+MESSAGE_GRAMMAR = message_grammar()

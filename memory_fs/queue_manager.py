@@ -8,7 +8,6 @@ for word. It knows message lengths through a measure that it is given, and the w
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -132,27 +131,3 @@ def _evictable(messages: list[Message]) -> list[list[Message]]:
         return older
     # One event alone fills the window with its own calls: the oldest of those go.
     return [messages[1:n] for n in range(2, len(messages)) if messages[n].role != "result"]
-
-
-_OWN = re.compile(r"\d{4}-\d\d-\d\d assistant: ")  # a line of the agent's
-_SENTENCE = re.compile(r".+?(?:[.!?…](?=\s|$)|[。！？]|\n|$)", re.DOTALL)
-
-
-def first_sentences(summary: str, messages: Sequence[Message], fits: Callable[[str], bool]) -> str:
-    """The summary without a model: the old one, then the first sentence of each evicted message, cut to the budget.
-
-    When it gets too long, what the agent said goes first, then what is oldest.
-
-    Args:
-        summary: the old summary.
-        messages: what was evicted.
-        fits: whether a text is within the budget.
-    """
-    lines = [line for line in summary.split("\n") if line.strip()]
-    for message in messages:
-        found = _SENTENCE.match(message.content.strip())
-        if found and message.role in ("user", "assistant"):
-            lines.append(f"{message.time:%Y-%m-%d} {message.role}: {found.group().strip()[:200]}")
-    while lines and not fits("\n".join(lines)):
-        lines.pop(next((n for n, line in enumerate(lines) if _OWN.match(line)), 0))
-    return "\n".join(lines)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, timezone
 from hashlib import blake2b
 
@@ -96,6 +96,7 @@ class Hit:
     source: str
     tags: tuple[str, ...]
     score: float
+    title: str = ""
 
 
 @dataclass(frozen=True)
@@ -127,6 +128,39 @@ class Page:
         from memory_fs import notebook
 
         return notebook.page(self).markdown()
+
+
+@dataclass(frozen=True)
+class PageIn:
+    """A page that came into the working set.
+
+    Attributes:
+        page: `archival/k3f9x2` or `recall/k3f9x2`.
+        why: `fault`, `prefetch`, `search` or `read`.
+        cause: the words it was found by, or the page that linked to it.
+    """
+
+    page: str
+    why: str
+    cause: str
+
+
+@dataclass
+class Paging:
+    """The pages of one turn, in the order in which they came.
+
+    Attributes:
+        number: of the turn.
+        before: when its event came: messages from then on are no memory yet; None before it is in recall.
+    """
+
+    number: int
+    before: datetime | None = None
+    pages: list[PageIn] = field(default_factory=list)
+
+    def has(self, page: str) -> bool:
+        """Whether a page came in this turn."""
+        return any(one.page == page for one in self.pages)
 
 
 def ticks(date: datetime) -> int:
@@ -184,4 +218,4 @@ def unpack(packed: bytes, date: int) -> tuple[str, Document]:
 def hit(document: Document, score: float) -> Hit:
     """A document as a search shows it."""
     one, date = document, _EPOCH + ticks(document.date) * _TICK
-    return Hit(one.id, one.path, one.kind, one.text, date, one.source, one.tags, score)
+    return Hit(one.id, one.path, one.kind, one.text, date, one.source, one.tags, score, one.title)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import Any
 
 from memory_fs.disk import INNER
@@ -35,6 +36,8 @@ class Search:
         self._index: Index | None = None
         self._files: Mapping[str, str] = {}
         self._searchable: Mapping[str, str] = {}
+        self._version = ""
+        self._version_of: Mapping[str, str] | None = None
 
     @property
     def index(self) -> Index:
@@ -60,6 +63,15 @@ class Search:
         """One record by its id."""
         self.sync()
         return self.index.get(kind, record_id)
+
+    def version(self) -> str:
+        """Changes with every note that is written, edited, moved or deleted; messages leave it as it is."""
+        self.sync()
+        if self._version_of is not self._searchable:
+            notes = sorted(item for item in self._searchable.items() if item[0].startswith("archival/"))
+            self._version = sha256(repr(notes).encode("utf-8", "surrogatepass")).hexdigest()
+            self._version_of = self._searchable
+        return self._version
 
     def count(self, kind: str) -> int:
         """How many records of a kind there are."""

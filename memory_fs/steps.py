@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 
 from memory_fs.change import Change
 from memory_fs.events import Call, Event, Message, MessageRole, Result, clean
 from memory_fs.formats.settings import Settings
 from memory_fs.llm import Completion
 from memory_fs.prompt import Prompt, call_text
+from memory_fs.records import PageIn, Paging
 from memory_fs.vault import Vault
 
 
@@ -35,6 +35,7 @@ class Step:
         changes: the commits that the step made.
         seconds: wall time.
         final: whether the turn ends here; `ended` says why.
+        pages: the notes and messages that it brought into context.
     """
 
     event: Event
@@ -45,6 +46,7 @@ class Step:
     seconds: float
     final: bool = False
     ended: str = ""
+    pages: tuple[PageIn, ...] = ()
 
     @property
     def prompt(self) -> Prompt:
@@ -96,7 +98,9 @@ class Turn:
         failures: how often a function, or one call to the letter, failed.
         done: functions that were called with success.
         failed: the messages of a failed call, which leave the context with the next call.
-        began: when its event came; None before it is in recall.
+        called: calls that were made with success, to the letter.
+        paging: the notes and messages that it brought into context.
+        answerable: whether memory was found to hold what the message asks for.
     """
 
     event: Event
@@ -107,7 +111,12 @@ class Turn:
     failures: dict[str, int] = field(default_factory=dict)
     done: set[str] = field(default_factory=set)
     failed: list[Message] = field(default_factory=list)
-    began: datetime | None = None
+    called: set[str] = field(default_factory=set)
+    answerable: bool = False
+    paging: Paging = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.paging = Paging(self.number)
 
     @property
     def said(self) -> str:

@@ -6,13 +6,14 @@ Each is a prompt of its own, without functions and thoughts: a small model words
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 
+from memory_fs.draft import Draft
 from memory_fs.events import Message, clean
 from memory_fs.formats.block import Block
-from memory_fs.llm import Flag, Model
-from memory_fs.prompt import MESSAGE_GRAMMAR, Prompt, answer_prompt, summary_prompt
-from memory_fs.queue_manager import first_sentences
+from memory_fs.llm import Flag, Model, Piece
+from memory_fs.prompt import Prompt, answer_prompt, message_grammar, summary_prompt
 from memory_fs.steps import Pass
 
 SLOT = 1  # the model's KV cache for short prompts
@@ -42,7 +43,7 @@ class Writer:
         evidence: Sequence[str],
         question: str,
         most: int,
-        on_text: Callable[[str], None] | None,
+        draft: Draft,
     ) -> tuple[str, Pass]:
         """Word the next message to the user from the question and its evidence.
 
@@ -51,7 +52,7 @@ class Writer:
         Args:
             blocks, summary, before, evidence, question: as for `answer_prompt`.
             most: the longest message, tokens.
-            on_text: called with each piece of the message while it is written.
+            draft: takes the message while it is written, and may stop it.
         """
         for tail, shown, chars in ((TAIL, EVIDENCE, 4000), (2, 4, 2000), (0, 1, 600)):
             # The talk starts at a multiple of the tail, so that its beginning stays in the KV cache for some turns.
@@ -59,7 +60,12 @@ class Writer:
             prompt = answer_prompt(blocks, summary if tail else "", talk, evidence[-shown:], question[:chars])
             if self._room(prompt) >= min(most, 128):
                 break
-        done = self._complete("word", prompt, most, MESSAGE_GRAMMAR, MessageStream(on_text) if on_text else None)
+        draft.begin(prompt.text)
+        done = self._complete("word", prompt, most, message_grammar(draft.shown), draft)
+        if not draft.stopped:
+            draft.end()
+        if draft.stopped:
+            self._cancel.clear()
         return message_in(done.completion.text), done
 
     def summary(self, summary: str, evicted: Sequence[Message], budget: int) -> tuple[str, Pass | None]:
@@ -101,13 +107,18 @@ class Writer:
         prompt: Prompt,
         most: int,
         grammar: str | None = None,
-        on_text: Callable[[str], None] | None = None,
+        draft: Draft | None = None,
     ) -> Pass:
         tokens = max(16, min(most, self._room(prompt)))
         completion = self._model.complete(
-            prompt.turns, grammar=grammar, max_tokens=tokens, slot=SLOT, on_text=on_text, cancel=self._cancel
+            prompt.turns,
+            grammar=grammar,
+            max_tokens=tokens,
+            slot=SLOT,
+            on_text=MessageStream(draft.add) if draft and draft.watched else None,
+            cancel=self._cancel,
         )
-        if completion.finish == "cancelled":
+        if completion.finish == "cancelled" and not (draft and draft.stopped):
             raise KeyboardInterrupt
         return Pass(kind, prompt, completion)
 
@@ -134,10 +145,12 @@ class MessageStream:
         self._on_text = on_text
         self._all = ""
         self._at = len(self._START)
+        self._least = 1.0
 
     def __call__(self, piece: str) -> None:
         """Take the next piece."""
         self._all += piece
+        self._least = min(self._least, getattr(piece, "likely", 1.0))
         start, end = self._at, self._at
         while end < len(self._all) and self._all[end] != '"':
             step = 1 if self._all[end] != "\\" else 6 if self._all[end + 1 : end + 2] == "u" else 2
@@ -145,7 +158,8 @@ class MessageStream:
                 break
             end += step
         if end > start:
-            self._on_text(json.loads(f'"{self._all[start:end]}"'))
+            self._on_text(Piece(json.loads(f'"{self._all[start:end]}"'), self._least))
+            self._least = 1.0
         self._at = end
 
 
@@ -157,3 +171,27 @@ def is_about(words: str, summary: str, messages: Sequence[Message]) -> bool:
         return any(char in known for char in words if ord(char) > 0x2E80)
     shared = sum(word.strip(".,;:!?\"'()") in known for word in mine)
     return shared >= len(mine) * 0.4 and len(set(mine)) >= len(mine) * 0.3
+
+
+_OWN = re.compile(r"\d{4}-\d\d-\d\d assistant: ")  # a line of the agent's
+_SENTENCE = re.compile(r".+?(?:[.!?…](?=\s|$)|[。！？]|\n|$)", re.DOTALL)
+
+
+def first_sentences(summary: str, messages: Sequence[Message], fits: Callable[[str], bool]) -> str:
+    """The summary without a model: the old one, then the first sentence of each evicted message, cut to the budget.
+
+    When it gets too long, what the agent said goes first, then what is oldest.
+
+    Args:
+        summary: the old summary.
+        messages: what was evicted.
+        fits: whether a text is within the budget.
+    """
+    lines = [line for line in summary.split("\n") if line.strip()]
+    for message in messages:
+        found = _SENTENCE.match(message.content.strip())
+        if found and message.role in ("user", "assistant"):
+            lines.append(f"{message.time:%Y-%m-%d} {message.role}: {found.group().strip()[:200]}")
+    while lines and not fits("\n".join(lines)):
+        lines.pop(next((n for n, line in enumerate(lines) if _OWN.match(line)), 0))
+    return "\n".join(lines)

@@ -34,10 +34,14 @@ show
 testing loading starter progress
 doctor
 agent past
-offer pressure
+offer pressure answering
 writer
+draft
 steps
-policy queue_manager executor
+queue_manager executor
+pager
+evidence working_set
+policy
 memory_functions
 prompt
 functions
@@ -84,6 +88,7 @@ EXCEPTIONS = {
     "memory_functions": "the paper's functions are where the three tiers, the table and the transaction meet",
     "vault": "a change is where disk, transaction, history, journal and recovery meet",
     "watch": "a vault, its search and what the system tells of edits are put together",
+    "answering": "an answer is where core memory, the talk, pages and the model's words meet",
     "past": "what a prompt is made of meets once more",
     "pressure": "an alert and a flush touch queue, prompt, summary and vault",
 }

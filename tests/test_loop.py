@@ -286,7 +286,7 @@ def test_wording_pass_sees_question_and_evidence_only(make_agent: MakeAgent) -> 
     )
     assert agent.send(HELLO) == "Blue."
     shown = prompts_of(agent)[-1]
-    assert "> The boat is painted blue." in shown and "Name: Chad." in shown and shown.endswith(HELLO)
+    assert "[id0003] The boat is painted blue." in shown and "Name: Chad." in shown and shown.endswith(HELLO)
     assert "archival_memory" not in shown and "[result]" not in shown
 
 

@@ -18,8 +18,9 @@ from memory_fs.events import Message, MessageRole
 from memory_fs.formats.settings import QueueState
 from memory_fs.llm import Turn
 from memory_fs.prompt import SUMMARY
-from memory_fs.queue_manager import ALERT, QueueManager, first_sentences
+from memory_fs.queue_manager import ALERT, QueueManager
 from memory_fs.testing import ScriptedModel, call
+from memory_fs.writer import first_sentences
 
 FILLER = "Is porridge with plums and pears a very fine breakfast on a cold grey morning? "
 
@@ -93,6 +94,8 @@ def test_alert_is_shown_to_the_model_as_the_programs(make_agent: MakeAgent) -> N
 def test_pressure_counts_the_whole_prompt(make_agent: MakeAgent) -> None:
     """No prompt is larger than the window less the reserve, whatever was said."""
     agent = talker(make_agent)
+    settings_file = agent.vault.root / "memory.yaml"
+    settings_file.write_text(settings_file.read_text() + "without: [faults]\n")  # every message is decided on
     talk(agent, 12)
     model = cast(Talker, agent.model)
     capacity = 1024 - agent.vault.settings.reply_reserve

@@ -39,6 +39,9 @@ max_failures: 1
 page_size: 10
 heartbeat: requested
 functions: [send_message, core_memory_append]
+without: [prefetch, clock]
+working_set: 0.3
+max_faults: 2
 zone: Asia/Kathmandu
 temperature: 1
 seed: 7
@@ -46,7 +49,7 @@ seed: 7
     expected = Settings(
         model="some-model", window=2048, reply_reserve=256, pressure=0.8, flush_to=0.4, summary_tokens=100, max_steps=3,
         max_failures=1, page_size=10, heartbeat="requested", functions=("send_message", "core_memory_append"),
-        zone="Asia/Kathmandu", temperature=1.0, seed=7,
+        without=("prefetch", "clock"), working_set=0.3, max_faults=2, zone="Asia/Kathmandu", temperature=1.0, seed=7,
     )  # fmt: skip
     for variant in (text, text.replace("\n", "\r\n"), "\ufeff" + text):
         assert parse_settings(variant) == expected

@@ -33,6 +33,18 @@ class Turn:
         return "".join(self.parts)
 
 
+class Piece(str):
+    """A piece of text as a model writes it, with the probability that the model gave to its least likely token."""
+
+    likely: float
+
+    def __new__(cls, text: str, likely: float = 1.0) -> Piece:
+        """Args: text; likely: 0 to 1."""
+        piece = super().__new__(cls, text)
+        piece.likely = likely
+        return piece
+
+
 @dataclass(frozen=True)
 class Completion:
     """What a model wrote for one prompt, and what that cost.
@@ -91,7 +103,8 @@ class Model(Protocol):
             grammar: a llguidance Lark grammar that the text must follow; None for free text.
             max_tokens: the longest text, tokens.
             slot: which of the model's KV caches to use (0 or 1); prompts of one kind share a slot.
-            on_text: called with each new piece of text while it is written.
+            on_text: called with each new piece of text while it is written; a `Piece` where the model knows how likely
+                it found it.
             cancel: when set, from another thread or a signal handler, the call ends within a second.
 
         Raises:
@@ -101,4 +114,4 @@ class Model(Protocol):
         ...
 
 
-__all__ = ["Completion", "Flag", "Model", "Role", "Turn"]
+__all__ = ["Completion", "Flag", "Model", "Piece", "Role", "Turn"]

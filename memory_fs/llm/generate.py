@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from memory_fs.errors import ModelError
-from memory_fs.llm import Flag
+from memory_fs.llm import Flag, Piece
 
 Finish = Literal["stop", "length", "cancelled"]
 Logits = npt.NDArray[np.float32]
@@ -79,15 +79,23 @@ class Writer:
         self._piece, self._on_text = piece, on_text
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._texts: list[str] = []
+        self._least = 1.0
 
-    def add(self, tokens: Sequence[int]) -> None:
-        """Append tokens."""
+    def add(self, tokens: Sequence[int], likely: float = 1.0) -> None:
+        """Append tokens, of which the model found the least likely one so likely (0 to 1)."""
         self.count += len(tokens)
+        self._least = min(self._least, likely)  # a character may need several tokens
         text = self._decoder.decode(b"".join(map(self._piece, tokens)))
         if text:
             self._texts.append(text)
             if self._on_text is not None:
-                self._on_text(text)
+                self._on_text(Piece(text, self._least))
+            self._least = 1.0
+
+    @property
+    def watched(self) -> bool:
+        """Whether somebody sees the pieces."""
+        return self._on_text is not None
 
     @property
     def text(self) -> str:
@@ -166,11 +174,17 @@ def generate(
             return "length"
         if not sequence.evaluate(new, cancel):
             return "cancelled"
-        token = pick(sequence.logits(), matcher, sequence.is_end)
+        logits = sequence.logits()
+        token = pick(logits, matcher, sequence.is_end)
         if sequence.is_end(token):
             return "stop"
-        writer.add([token])
+        writer.add([token], _likely(logits, token) if writer.watched else 1.0)
         new = [token]
+
+
+def _likely(logits: Logits, token: int) -> float:
+    """The probability of a token before any grammar (softmax)."""
+    return float(1.0 / np.exp(logits - logits[token]).sum())
 
 
 def _forced(matcher: Matcher | None, room: int) -> list[int]:
