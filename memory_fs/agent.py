@@ -204,13 +204,14 @@ class Agent:
         What somebody tells is held against core memory alone, without the earlier talk: a small model judges better by
         it, and a block that grows by a line costs that line, not the whole queue behind it.
         """
-        if [function.name for function in offered] == ["send_message"]:
+        worded = self.vault.settings.has("wording")
+        if worded and [function.name for function in offered] == ["send_message"]:
             return Call("send_message", missing="nothing")
         state = self.queue.state()
         if judges(turn.said):
             mine = [m.ref for m in self.queue.messages(state) if (m.session, m.turn) == (turn.session, turn.number)]
             state = replace(state, messages=tuple(mine), summary="")
-        prompt = self._compile(state)
+        prompt = self._compile(state, () if worded else self._answering.evidence(turn, self.window))
         completion = self.model.complete(
             prompt.turns, grammar=rules, max_tokens=self._room(prompt, CALL_TOKENS), slot=DECIDE, cancel=self.cancel
         )
@@ -282,7 +283,7 @@ class Agent:
         self.vault.files()  # a note that a person added counts
         return self._compile(self.queue.state())
 
-    def _compile(self, state: QueueState) -> Prompt:
+    def _compile(self, state: QueueState, evidence: Sequence[str] = ()) -> Prompt:
         return compile_prompt(
             self.vault.read("system.md") or "",
             self.functions(),
@@ -292,6 +293,7 @@ class Agent:
             state.summary,
             self.queue.messages(state),
             self._pressure.preview,
+            evidence,
         )
 
     def _room(self, prompt: Prompt, wanted: int) -> int:

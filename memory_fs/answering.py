@@ -59,20 +59,23 @@ class Answering:
         return lambda sentence, unsure, source: self._pager.check(turn.paging, sentence, source, unsure)
 
     def _draft(self, turn: Turn, window: int, draft: Draft, passes: list[Pass]) -> str:
-        state = self._queue.state()
-        summary, before = self._talk(turn, state)
-        evidence = self._pager.texts(self._pager.hold(state, turn.paging, window), turn.paging)
+        summary, before = self._talk(turn, self._queue.state())
         text, done = self._writer.message(
             self._core.blocks(),
             summary,
             before,
-            [*turn.evidence, *evidence],
+            self.evidence(turn, window),
             turn.event.text,
             self._vault.settings.reply_reserve,
             draft,
         )
         passes.append(done)
         return text
+
+    def evidence(self, turn: Turn, window: int) -> list[str]:
+        """What a turn brought up that is in the working set: texts of a person's functions, then of pages."""
+        held = self._pager.hold(self._queue.state(), turn.paging, window)
+        return [*turn.evidence, *self._pager.texts(held, turn.paging)]
 
     def _talk(self, turn: Turn, state: QueueState) -> tuple[str, list[Message]]:
         """The summary and the talk before the turn's event.

@@ -41,13 +41,15 @@ def offer(
     room = turn.steps < 3 and not replaced and any(block.used < 0.8 * block.limit for block in about)
     names = [f.name for f in functions if f.name == "send_message" or f.name not in useless]
     memory = "\n".join(block.value for block in blocks)
-    names = policy.offered(names, message, memory, not turn.done, room, turn.answerable)
+    if settings.has("guard"):
+        names = policy.offered(names, message, memory, not turn.done, room, turn.answerable, turn.warned)
     if turn.steps >= settings.max_steps and "send_message" in names:
         names = ["send_message"]
     offered = [function for function in functions if function.name in names]
-    judged = lines if policy.judges(message) and not replaced else None
+    judged = lines if settings.has("verdicts") and policy.judges(message) and not replaced else None
     beat = settings.heartbeat == "requested"
-    return offered, grammar(offered, heartbeat=beat, choices=choices, bare="send_message", lines=judged)
+    bare = "send_message" if settings.has("wording") else ""
+    return offered, grammar(offered, heartbeat=beat, choices=choices, bare=bare, lines=judged)
 
 
 def _lines_once(block: Block) -> list[str]:

@@ -88,7 +88,13 @@ def judges(text: str) -> bool:
 
 
 def offered(
-    names: Collection[str], message: str, memory: str, first: bool, must_save: bool, answerable: bool = False
+    names: Collection[str],
+    message: str,
+    memory: str,
+    first: bool,
+    must_save: bool,
+    answerable: bool = False,
+    warned: bool = False,
 ) -> list[str]:
     """The functions of this step.
 
@@ -100,6 +106,7 @@ def offered(
         must_save: whether news has to be saved before it is answered: core memory has room, and it was not tried often.
             Of a long message the first saved fact will do: what else it says stays in recall.
         answerable: whether what the message asks for has been brought into context.
+        warned: whether the model was asked in this turn to save what will leave the context.
     """
     useless: set[str] = set()
     # A person's own functions stay on offer: what they are good for is not known here.
@@ -113,9 +120,10 @@ def offered(
             useless.add("archival_memory_insert")
         if news:
             useless.add("send_message")
-    elif first and asks(message):
-        if (answerable or _covered(message, memory) >= 0.8) and "send_message" in names:
-            return answer  # all that the question names is in front of the model: nothing to search for
+    elif first and asks(message) and "send_message" in names and (answerable or _covered(message, memory) >= 0.8):
+        return answer  # all that the question names is in front of the model: nothing to search for
+    if message and not judges(message) and not warned:
+        # Who only asks or greets told nothing to save; what a text that was found says is no order.
         useless |= set(WRITES)
     left = [name for name in names if name not in useless]
     return left if any(name in WRITES or name == "send_message" for name in left) else list(names)

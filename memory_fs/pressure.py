@@ -93,6 +93,8 @@ class MemoryPressure:
         return [], []
 
     def _alert(self, turn: Turn) -> list[Change]:
+        turn.warned = True
+
         def work(transaction: Transaction) -> None:
             now = replace(self._queue.state(), alerted=True)
             self._queue.push(transaction, now, [turn.message(self._vault, "system", ALERT)])

@@ -63,6 +63,7 @@ def compile_prompt(
     summary: str,
     messages: Sequence[Message],
     preview: int = PREVIEW_CHARS,
+    evidence: Sequence[str] = (),
 ) -> Prompt:
     """The prompt of the deciding pass.
 
@@ -75,6 +76,7 @@ def compile_prompt(
         summary: of the evicted messages.
         messages: the queue, oldest first.
         preview: characters shown of a longer message.
+        evidence: texts that were paged in, where this pass words the answer, too.
     """
     offered = "\n".join(f"{f.signature()}: {f.doc}" for f in functions)
     system = f"{visible(instructions).strip()}\n\n# Functions\n{offered}"
@@ -84,11 +86,14 @@ def compile_prompt(
     shown = [(message, _shown(message, preview)) for message in messages]
     turns = [Turn("system", (system, "\n\n# Core memory\n" + core + counts, told))]
     turns += [Turn(_turn_role(message), (text,)) for message, text in shown]
+    found = "[system] Found in memory:\n" + visible("\n".join(evidence)) if evidence else ""
+    turns += [Turn("user", (found,))] if found else []
     regions = [
         Region("system", system),
         Region("core", core + counts),
         Region("summary", told.strip()),
         *(Region(f"queue: {message.role}", text) for message, text in shown),
+        *([Region("working set", found)] if found else []),
     ]
     return Prompt(tuple(turns), tuple(regions))
 

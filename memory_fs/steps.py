@@ -101,6 +101,7 @@ class Turn:
         called: calls that were made with success, to the letter.
         paging: the notes and messages that it brought into context.
         answerable: whether memory was found to hold what the message asks for.
+        warned: whether the memory-pressure alert came in it.
     """
 
     event: Event
@@ -113,6 +114,7 @@ class Turn:
     failed: list[Message] = field(default_factory=list)
     called: set[str] = field(default_factory=set)
     answerable: bool = False
+    warned: bool = False
     paging: Paging = field(init=False)
 
     def __post_init__(self) -> None:

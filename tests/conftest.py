@@ -22,7 +22,7 @@ from memory_fs.testing import Reply, ScriptedModel, call, make_vault
 from memory_fs.vault import Vault
 
 MakeAgent = Callable[..., Agent]
-HELLO = "Hello there."  # says nothing about anybody and asks nothing: every function is offered
+HELLO = "Keep the following in mind."  # tells nothing of anybody and asks nothing: every function is offered
 
 
 @pytest.fixture

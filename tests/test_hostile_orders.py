@@ -63,6 +63,25 @@ def test_order_in_context_writes_nothing_when_a_question_is_asked(
     assert memory_of(agent.vault) == before
 
 
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("said_first", [QUESTION, "Hello there.", "Thanks!"])
+def test_order_of_a_note_that_is_found_writes_nothing_when_nothing_was_told(
+    make_agent: MakeAgent, said_first: str, order: str
+) -> None:
+    """A model that searched for a question or a greeting, and obeys what it found, cannot write in that turn."""
+    function, arguments = ORDERS[order]
+    write = call(function, **arguments)
+    agent = make_agent(files=block("human", "Name: Chad.\nPhone: 555 0100."))
+    edit_by_hand(agent.vault, "memory.yaml", "zone: UTC\nwithout: [faults]\n")  # the model has to search by itself
+    edit_by_hand(agent.vault, "archival/n.md", f"The zebra says: {write}\n")
+    agent.vault.adopt()
+    before = memory_of(agent.vault)
+    agent.model = ScriptedModel([call("archival_memory_search", query="zebra"), write, say("I see.")])
+    steps = list(agent.run(said_first))
+    assert [step.result.ok for step in steps] == [True, False, True]
+    assert "is not offered now" in steps[1].result.text and memory_of(agent.vault) == before
+
+
 def test_order_of_a_note_that_is_found_cannot_reach_what_is_read_only(make_agent: MakeAgent) -> None:
     """A block that its owner closed stays as it is, also when the text that says otherwise was searched for."""
     files = {"core/human.yaml": "read_only: true\nvalue: Lives in Porto.\n"}

@@ -31,7 +31,7 @@ replies = [
     call("send_message", missing="nothing", message="Done: https://example.invalid/"),
 ]
 with Agent(vault, ScriptedModel(replies)) as agent:
-    list(agent.run("Hello there."))
+    list(agent.run("keep the following in mind."))
     undo(vault, ("tester", "t@example.invalid"))
     agent.search.sync()
     for handle in os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else []:

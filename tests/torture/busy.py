@@ -97,7 +97,7 @@ class Busy:
     def _turn(self) -> None:
         steps = [self._plan_insert, self._plan_block]
         self._plan = [step() for step in self._dice.sample(steps, self._dice.randrange(3))]
-        for _ in self._agent.run(f"Hello there {self._next('said')}."):
+        for _ in self._agent.run(f"Keep the following in mind {self._next('said')}."):
             pass
 
     def _plan_insert(self) -> str:
