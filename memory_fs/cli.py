@@ -18,6 +18,7 @@ from memory_fs.cli_doctor import doctor
 from memory_fs.cli_history import history_app
 from memory_fs.cli_model import model_app
 from memory_fs.cli_options import DEFAULT_VAULT, JsonLinesOption, JsonOption, PageOption, VaultOption, open_vault, say
+from memory_fs.cli_tasks import tasks_app
 from memory_fs.errors import FunctionError, MemoryFsError
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ app = typer.Typer(
 )
 app.add_typer(history_app)  # no name: its commands are top-level ones
 app.add_typer(model_app, name="model")
+bench_app.add_typer(tasks_app)
 app.add_typer(bench_app, name="bench")
 app.command()(doctor)
 

@@ -13,19 +13,21 @@ from memory_fs.cli_options import JsonOption, group, say
 if TYPE_CHECKING:
     from memory_fs.llm.llama import LlamaModel
 
-bench_app = group("Benchmarks: index, write, scale, decode, six, long, core-read. Each prints a table.")
+bench_app = group("Benchmarks: what parts cost, conversations, and the experiments of the paper. Each prints a table.")
 ModelOption = Annotated[str, typer.Option("--model", help="A registry name or a GGUF file.")]
 DEFAULT = "qwen2.5-coder-1.5b-instruct"
 
 
-def _print(rows: Sequence[Mapping[str, object]], as_json: bool) -> None:
+def print_rows(rows: Sequence[Mapping[str, object]], as_json: bool) -> None:
+    """Print figures as a table, or as one JSON document."""
     from memory_fs.bench.table import table
     from memory_fs.show import emit_json
 
     emit_json(list(rows)) if as_json else print(table(rows))
 
 
-def _model(name: str, window: int) -> LlamaModel:
+def load(name: str, window: int) -> LlamaModel:
+    """A model by its name or file, with a window of so many tokens."""
     from memory_fs.llm.llama import LlamaModel
     from memory_fs.llm.registry import find, models_folder
 
@@ -43,7 +45,7 @@ def index(
 
     from memory_fs.bench.index import run
 
-    _print([asdict(row) for row in run(passages, questions)], as_json)
+    print_rows([asdict(row) for row in run(passages, questions)], as_json)
 
 
 @bench_app.command("write")
@@ -55,7 +57,7 @@ def write(
     """Time one archival_memory_insert, acknowledged when it is on disk and in history."""
     from memory_fs.bench.write import run
 
-    _print([run(say, notes, inserts)], as_json)
+    print_rows([run(say, notes, inserts)], as_json)
 
 
 @bench_app.command("scale")
@@ -67,7 +69,7 @@ def scale(
     """Time what may grow with the number of notes: first index, a look at all files, status, a write; and memory."""
     from memory_fs.bench.scale import run
 
-    _print(run(say, notes, writes), as_json)
+    print_rows(run(say, notes, writes), as_json)
 
 
 @bench_app.command("decode")
@@ -79,7 +81,7 @@ def decode(model: ModelOption = DEFAULT, as_json: JsonOption = False) -> None:
     found = run(find(model))
     base = found["ways"]["gbnf"]["rate"]
     ways = found["ways"].items()
-    _print(
+    print_rows(
         [
             {
                 "way": name,
@@ -99,8 +101,8 @@ def six(model: ModelOption = DEFAULT, as_json: JsonOption = False) -> None:
     """Have the six-message conversation and check what is remembered."""
     from memory_fs.bench.conversation import six as run
 
-    with _model(model, 4096) as loaded:
-        _print([run(loaded, say)], as_json)
+    with load(model, 4096) as loaded:
+        print_rows([run(loaded, say)], as_json)
 
 
 @bench_app.command("long")
@@ -114,20 +116,5 @@ def long(
     """Have a long conversation in a small window: flushes, and whether all of it can be found again."""
     from memory_fs.bench.conversation import long as run
 
-    with _model(model, window) as loaded:
-        _print([run(loaded, locomo, say, messages, window)], as_json)
-
-
-@bench_app.command("core-read")
-def core_read(
-    rows: Annotated[Path, typer.Argument(help='JSON lines: {"question", "answer", "facts"}')],
-    limit: Annotated[int, typer.Option(help="How many rows.")] = 50,
-    log: Annotated[Path | None, typer.Option(help="Append JSON lines here and take them up again.")] = None,
-    model: ModelOption = DEFAULT,
-    as_json: JsonOption = False,
-) -> None:
-    """Ask questions whose answers are in core memory."""
-    from memory_fs.bench.core_read import run
-
-    with _model(model, 4096) as loaded:
-        _print([run(loaded, rows, say, limit, log)], as_json)
+    with load(model, window) as loaded:
+        print_rows([run(loaded, locomo, say, messages, window)], as_json)

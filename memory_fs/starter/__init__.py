@@ -21,8 +21,7 @@ def init_vault(root: Path | str) -> Path:
         VaultError: there is a vault already, or the folder cannot be written.
     """
     folder = Path(root)
-    data = files(__package__)
-    texts = {path: (data / path).read_text(encoding="utf-8") for path in TEXTS}
+    data, texts = files(__package__), starter_texts()
     texts["memory.yaml"] = texts["memory.yaml"].replace("zone: UTC", f"zone: {local_zone()}")
     now = system_clock()
     for name in NOTES:
@@ -31,6 +30,12 @@ def init_vault(root: Path | str) -> Path:
         texts[f"archival/{now:%Y/%m}/{note_name(note, now.date())}"] = render_note(note)
     create_vault(folder, texts)
     return folder
+
+
+def starter_texts() -> dict[str, str]:
+    """path -> text of what a vault needs: settings, instructions, the two blocks."""
+    data = files(__package__)
+    return {path: (data / path).read_text(encoding="utf-8") for path in TEXTS}
 
 
 def local_zone() -> str:
