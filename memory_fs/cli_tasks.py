@@ -1,6 +1,7 @@
-"""`memory-fs bench TASK`: the experiments of the MemGPT paper, each with the same options, and reports of logs."""
+"""`memory-fs bench TASK`: the experiments of the MemGPT paper, each with the same options, and reports of logs.
 
-from __future__ import annotations
+Annotations are evaluated here, as the options of a command are put together from those of two functions.
+"""
 
 import inspect
 import sys
@@ -13,6 +14,7 @@ import typer
 
 from memory_fs.cli_bench import DEFAULT, ModelOption, load, print_rows
 from memory_fs.cli_options import JsonOption, group, say
+from memory_fs.errors import MemoryFsError
 
 if TYPE_CHECKING:
     from memory_fs.bench.harness import Row
@@ -23,11 +25,11 @@ tasks_app = group("Experiments: questions put to memory_fs and to what it is mea
 _option = typer.Option
 
 
-def experiment(name: str) -> Callable[[Callable[..., Task]], Callable[..., Task]]:
+def experiment(name: str) -> Callable[[Callable[..., "Task"]], Callable[..., "Task"]]:
     """Make a command of a function that makes a task: its own arguments, then those of every experiment."""
 
-    def register(make: Callable[..., Task]) -> Callable[..., Task]:
-        mine, shared = (inspect.signature(f, eval_str=True).parameters for f in (make, _run))
+    def register(make: Callable[..., "Task"]) -> Callable[..., "Task"]:
+        mine, shared = (inspect.signature(f).parameters for f in (make, _run))
         both = {**mine, **{key: value for key, value in shared.items() if key != "task"}}
 
         def command(**given: Any) -> None:
@@ -48,7 +50,7 @@ RowsArgument = Annotated[Path, typer.Argument(help="JSON lines.")]
 
 
 def _run(
-    task: Task,
+    task: "Task",
     system: Annotated[
         list[str] | None, _option(help="What is asked: memory_fs, -guard, memgpt, rag, ...; repeat.")
     ] = None,
@@ -70,6 +72,8 @@ def _run(
     from memory_fs.bench.report import figures, plain
     from memory_fs.bench.systems import chosen
 
+    if not task.questions:
+        raise MemoryFsError("there is nothing to ask: the data has no question with an answer")
     names, kept = chosen(system or (), every, k or (5,), task.writes), Log(log)
     with load(model, window) as loaded:
         rows = _asked(loaded, task, names, kept, seed, limit)
@@ -79,7 +83,7 @@ def _run(
     print_rows(found if as_json else plain(found), as_json)
 
 
-def _asked(model: Model, task: Task, names: Sequence[str], log: Any, seed: int, limit: int | None) -> list[Row]:
+def _asked(model: "Model", task: "Task", names: Sequence[str], log: Any, seed: int, limit: int | None) -> "list[Row]":
     """Ask everything; a bar in a terminal, else a line for each answer."""
     from memory_fs.bench.harness import ask
     from memory_fs.progress import progress
@@ -96,7 +100,7 @@ def _asked(model: Model, task: Task, names: Sequence[str], log: Any, seed: int, 
     return rows
 
 
-def _line(rows: Sequence[Row], total: int, left: float) -> str:
+def _line(rows: "Sequence[Row]", total: int, left: float) -> str:
     """How far it is: the last row, the score of its system so far, the time left (seconds)."""
     last = rows[-1]
     mine = [row["scores"]["right"] for row in rows if row["system"] == last["system"]]
@@ -115,7 +119,7 @@ def nested_kv(
     orderings: Annotated[int, _option(min=1, help="Questions at each level.")] = 30,
     pairs: Annotated[int, _option(min=30, help="Notes.")] = 140,
     seed: SeedOption = 0,
-) -> Task:
+) -> "Task":
     """Ask for values of keys that may be keys themselves; 140 notes, levels 0 to 4."""
     from memory_fs.bench.nested_kv import LEVELS, task
 
@@ -123,7 +127,7 @@ def nested_kv(
 
 
 @experiment("core-read")
-def core_read(rows: RowsArgument) -> Task:
+def core_read(rows: RowsArgument) -> "Task":
     """Ask questions whose answers are in core memory: {"question", "answer", "facts"}."""
     from memory_fs.bench.core_read import task
 
@@ -131,7 +135,7 @@ def core_read(rows: RowsArgument) -> Task:
 
 
 @experiment("core-update")
-def core_update(rows: RowsArgument) -> Task:
+def core_update(rows: RowsArgument) -> "Task":
     """Tell facts that make a line of core memory untrue: {"answer", "facts", "new_fact", "stale_fact_indices"}."""
     from memory_fs.bench.core_update import task
 
@@ -144,7 +148,7 @@ def doc_qa(
     questions: Annotated[Path, typer.Argument(help='JSON lines: {"question", "answers", "gold_ids"}')],
     notes: Annotated[int | None, _option(min=1, help="Notes in the archive. Default: all passages.")] = None,
     seed: SeedOption = 0,
-) -> Task:
+) -> "Task":
     """Ask questions whose answers are in notes."""
     from memory_fs.bench.doc_qa import task
 
@@ -152,7 +156,7 @@ def doc_qa(
 
 
 @experiment("dmr")
-def dmr(locomo: Annotated[Path, typer.Argument(help="A LoCoMo file.")]) -> Task:
+def dmr(locomo: Annotated[Path, typer.Argument(help="A LoCoMo file.")]) -> "Task":
     """Ask in a new session for what was said in earlier ones."""
     from memory_fs.bench.dmr import task
 
@@ -160,7 +164,7 @@ def dmr(locomo: Annotated[Path, typer.Argument(help="A LoCoMo file.")]) -> Task:
 
 
 @experiment("opener")
-def opener(rows: Annotated[Path, typer.Argument(help='JSON lines: {"persona": [...]} or {"facts": [...]}')]) -> Task:
+def opener(rows: Annotated[Path, typer.Argument(help='JSON lines: {"persona": [...]} or {"facts": [...]}')]) -> "Task":
     """Let a new session be opened, and look how much of what is known of the user is taken up."""
     from memory_fs.bench.opener import task
 
