@@ -25,6 +25,7 @@ ROOT = Path(memory_fs.__file__).parent
 # From the top down; what stands in one line does not know each other unless a later line of its own says so.
 ORDER = """
 cli
+cli_tasks
 cli_bench cli_doctor cli_history cli_model
 bench cli_options
 chat status
@@ -76,6 +77,7 @@ TERMINAL = {
     "cli_history",
     "cli_model",
     "cli_options",
+    "cli_tasks",
     "chat",
     "status",
     "show",
@@ -99,7 +101,8 @@ OUTSIDE = {
     "llama_cpp": {"llm"},
     "llguidance": {"llm"},
     "tiktoken": {"llm/tokens"},
-    "typer": {"cli", "cli_bench", "cli_doctor", "cli_history", "cli_model", "cli_options"},
+    "typer": {"cli", "cli_bench", "cli_doctor", "cli_history", "cli_model", "cli_options", "cli_tasks"},
+    "matplotlib": {"bench/plot"},
 }
 WRITERS = {
     "disk": "memory files, on the one write path",
@@ -117,7 +120,10 @@ WRITERS = {
     "llm/registry": "model files, outside the vault",
     "bench/index": "vaults of its own, in temporary folders",
     "bench/conversation": "vaults of its own, in temporary folders",
-    "bench/core_read": "vaults of its own, in temporary folders",
+    "bench/vaults": "vaults of its own, in temporary folders",
+    "bench/harness": "the log of a run, where it was asked for",
+    "bench/judge": "prompts for another model, where they were asked for",
+    "bench/plot": "a picture, where it was asked for",
     "bench/write": "vaults of its own, in temporary folders",
     "bench/scale": "vaults of its own, in temporary folders",
     "bench/decode": "its report",
