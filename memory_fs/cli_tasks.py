@@ -6,7 +6,8 @@ Annotations are evaluated here, as the options of a command are put together fro
 import inspect
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -75,12 +76,25 @@ def _run(
     if not task.questions:
         raise MemoryFsError("there is nothing to ask: the data has no question with an answer")
     names, kept = chosen(system or (), every, k or (5,), task.writes), Log(log)
-    with load(model, window) as loaded:
+    with load(model, window) as loaded, _stopped(log):
         rows = _asked(loaded, task, names, kept, seed, limit)
     if judge_prompt:
         judge.write(rows, judge_prompt)
     found = figures(rows)
     print_rows(found if as_json else plain(found), as_json)
+
+
+@contextmanager
+def _stopped(log: Path | None) -> Iterator[None]:
+    """Say what Ctrl-C leaves."""
+    from memory_fs.bench.harness import read_log
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        if log and log.stat().st_size:
+            say(f"stopped; {len(read_log(log))} answers are in {log}, and the same command goes on from there")
+        raise
 
 
 def _asked(model: "Model", task: "Task", names: Sequence[str], log: Any, seed: int, limit: int | None) -> "list[Row]":

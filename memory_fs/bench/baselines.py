@@ -43,7 +43,8 @@ def closed(model: Model, question: Question) -> Outcome:
 def truncation(model: Model, question: Question) -> Outcome:
     """Answer from the newest texts that fit."""
     start = time.perf_counter()
-    prompt = _filled(model, question, "", _tail(model, question.setting.texts, _room(model, question)))
+    texts = _tail(model, question.setting.texts, _room(model, question), joint=0)  # rather too many: the first go again
+    prompt = _filled(model, question, "", texts)
     return _answer(model, prompt, start)
 
 
@@ -133,16 +134,16 @@ def _reserve(model: Model) -> int:
     return min(Settings.reply_reserve, model.window // 4)
 
 
-def _tail(model: Model, texts: Sequence[str], room: int) -> list[str]:
+def _tail(model: Model, texts: Sequence[str], room: int, joint: int = 1) -> list[str]:
     """The newest texts that have room, oldest first."""
-    return list(reversed(_head(model, texts[::-1], room, least=0)))
+    return _head(model, texts[::-1], room, 0, joint)[::-1]
 
 
-def _head(model: Model, texts: Sequence[str], room: int, least: int = 1) -> list[str]:
-    """The first texts that have room, and `least` at any rate."""
+def _head(model: Model, texts: Sequence[str], room: int, least: int = 1, joint: int = 1) -> list[str]:
+    """The first texts that have room, and `least` at any rate; between two of them there are `joint` tokens."""
     kept: list[str] = []
     for text in texts:
-        room -= model.count_text(text) + 1
+        room -= model.count_text(text) + joint
         if room < 0 and len(kept) >= least:
             break
         kept.append(text)

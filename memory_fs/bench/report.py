@@ -26,7 +26,8 @@ def _levels(key: tuple[object, ...], rows: Sequence[Row]) -> list[tuple[dict[str
     """Figures of each level and of all; beside them those that only this task has."""
     levels = sorted({row["level"] for row in rows})
     each = [(level, [row for row in rows if row["level"] == level]) for level in levels] if len(levels) > 1 else []
-    return [(_figures(key, level, group), _more(group)) for level, group in [*each, ("all", rows)]]
+    last = "all" if each else levels[0] or "all"
+    return [(_figures(key, level, group), _more(group)) for level, group in [*each, (last, rows)]]
 
 
 def _more(rows: Sequence[Row]) -> dict[str, float]:

@@ -52,7 +52,7 @@ class Vaults:
         if self._made and self._made[0] == setting.key:
             return self._made[1]
         if self._made:
-            shutil.rmtree(self._made[1])
+            shutil.rmtree(self._made[1].parent)
         root = Path(tempfile.mkdtemp(dir=self._folder)) / "vault"
         build(setting, root, self._window)
         self._made = (setting.key, root)
