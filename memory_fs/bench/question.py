@@ -44,7 +44,7 @@ class Outcome:
         seconds: wall time of the answer; setting up the memory is not in it.
         human: the lines of the block `human` afterwards.
         written: lines and notes that memory has and did not have before.
-        calls: the functions that were called.
+        calls: the functions that were called, a failed one with what it said.
         counters: what paging did.
         troubles: what the doctor finds in the vault afterwards.
     """

@@ -18,7 +18,7 @@ from memory_fs.events import Event
 from memory_fs.formats.note import parse_note
 from memory_fs.formats.settings import MECHANISMS
 from memory_fs.llm import Model
-from memory_fs.steps import reply_of
+from memory_fs.steps import Step, reply_of
 from memory_fs.vault import Vault
 
 Ask = Callable[[Question], Outcome]
@@ -88,10 +88,16 @@ def ask_agent(model: Model, vaults: Vaults, without: Collection[str], question: 
         seconds,
         human,
         tuple(added),
-        tuple(step.call.function if step.call else "" for step in steps),
+        tuple(_called(step) for step in steps),
         counters,
         troubles,
     )
+
+
+def _called(step: Step) -> str:
+    """A step's call, and why it failed where it did."""
+    name = step.call.function if step.call else "no call"
+    return name if step.result.ok else f"{name}: {step.result.text[:120]}"
 
 
 def _lines(agent: Agent) -> Counter[str]:
