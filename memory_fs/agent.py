@@ -19,8 +19,10 @@ from memory_fs.answering import Answering
 from memory_fs.archival import Archival
 from memory_fs.change import Change
 from memory_fs.core import Core
+from memory_fs.corrections import Corrections
 from memory_fs.errors import FunctionError
 from memory_fs.events import Call, Event, Message, Result
+from memory_fs.evidence import Evidence
 from memory_fs.executor import Executor
 from memory_fs.formats.settings import QueueState
 from memory_fs.functions import Function, FunctionTable
@@ -80,7 +82,10 @@ class Agent:
         self.archival = Archival(self.search)
         self.recall = Recall(self.search)
         self.queue = QueueManager(self.vault, self.recall)
-        self.pager = Pager(self.search, lambda: self.vault.settings, lambda text: self._model.count_text(text))
+        evidence = Evidence(self.search, Corrections(self.vault).outdated)
+        self.pager = Pager(
+            self.search, evidence, lambda: self.vault.settings, lambda text: self._model.count_text(text)
+        )
         self.table = table or default_table()
         self.executor = Executor(self.table)
         self.own = tuple(self.table.add(function).name for function in functions)

@@ -10,7 +10,7 @@ It knows search, and no conversation.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from math import log
 
@@ -63,9 +63,9 @@ def weighty(text: str) -> list[str]:
 class Evidence:
     """Finds evidence in one vault."""
 
-    def __init__(self, search: Search) -> None:
-        """Args: search: the searchable side of the vault."""
-        self._search = search
+    def __init__(self, search: Search, outdated: Callable[[Hit], bool] = lambda hit: False) -> None:
+        """Args: search: the searchable side of the vault; outdated: whether a record is known to hold no longer."""
+        self._search, self._outdated = search, outdated
 
     def about(self, text: str, size: int, before: datetime | None = None) -> list[Hit]:
         """What speaks to a text, the strongest first.
@@ -87,7 +87,8 @@ class Evidence:
         """Records that hold a code or a name to the letter; none where too many do."""
         quoted = '"' + code.replace('"', " ") + '"'
         pages = [self._search.index.search(kind, quoted, size=size, until=_until(kind, before)) for kind in KINDS]
-        return [hit for page in pages if page.total <= max(RARE, size) for hit in page.hits]
+        hits = [hit for page in pages if page.total <= max(RARE, size) for hit in page.hits]
+        return [hit for hit in hits if not self._outdated(hit)]
 
     def strength(self, text: str, hit: Hit) -> float:
         """The share of a text's weighty words that a record holds, 0 to 1, rare words counting more."""
@@ -104,7 +105,7 @@ class Evidence:
 
     def _ranked(self, kind: str, text: str, size: int, before: datetime | None) -> tuple[Hit, ...]:
         page = self._search.index.search(kind, _plain(text), size=2 * size, until=_until(kind, before))
-        return tuple(hit for hit in page.hits if not _only_asks(hit))[:size]
+        return tuple(hit for hit in page.hits if not _only_asks(hit) and not self._outdated(hit))[:size]
 
 
 def _only_asks(hit: Hit) -> bool:

@@ -55,10 +55,11 @@ class Counters:
 class Pager:
     """Pages for one agent."""
 
-    def __init__(self, search: Search, settings: Callable[[], Settings], count: Callable[[str], int]) -> None:
-        """Args: search; settings: as they are now; count: the tokens of a text."""
-        self._search, self._settings, self._count = search, settings, count
-        self._evidence = Evidence(search)
+    def __init__(
+        self, search: Search, evidence: Evidence, settings: Callable[[], Settings], count: Callable[[str], int]
+    ) -> None:
+        """Args: search; evidence: what speaks to a text; settings: as they are now; count: the tokens of a text."""
+        self._search, self._evidence, self._settings, self._count = search, evidence, settings, count
         self._known: OrderedDict[tuple[str, ...], tuple[str, tuple[str, ...]]] = OrderedDict()
         self._sizes: dict[str, int] = {}
         self._wasted = 0  # turns in a row whose prefetched pages were of no use

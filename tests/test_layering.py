@@ -41,6 +41,7 @@ draft
 steps
 queue_manager executor
 pager
+corrections
 evidence working_set
 policy
 memory_functions
