@@ -143,8 +143,8 @@ def test_what_the_agent_writes_is_seen(ask: Ask) -> None:
 
 def test_a_call_that_failed_says_why(ask: Ask) -> None:
     """Who looks into a log sees what the function answered."""
-    outcome, _ = ask("memgpt", replies=[call("archival_memory_search", query=""), say("Red.")], window=4096)
-    assert outcome.calls[0].startswith("archival_memory_search: error: ") and outcome.calls[1] == "send_message"
+    outcome, _ = ask("memgpt", replies=[call("core_memory_append", label="no", content="x"), say("Red.")], window=4096)
+    assert outcome.calls[0].startswith("core_memory_append: error: ") and outcome.calls[1] == "send_message"
 
 
 def test_mechanisms_are_off_as_the_name_says(tmp_path: Path) -> None:
