@@ -181,6 +181,7 @@ def test_an_opener_is_scored_by_the_facts_it_takes_up(tmp_path: Path) -> None:
         ('{"a": 1}\n{"a":\n', ":2: no JSON"),
         ("[1]\n", ":1: each line must be a JSON object"),
         ('{"b": 1}\n', ":1: `a` is missing"),
+        ('{"a": 1}\n\n{"a": "x"}\n', ":3: `a` cannot be 'x'"),
     ],
 )
 def test_broken_data_is_told_with_its_line(tmp_path: Path, text: str, told: str) -> None:
@@ -188,7 +189,7 @@ def test_broken_data_is_told_with_its_line(tmp_path: Path, text: str, told: str)
     path = tmp_path / "rows.jsonl"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(MemoryFsError) as caught:
-        rows(path, ["a"])
+        rows(path, {"a": int})
     assert str(caught.value).startswith(str(path)) and told in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -198,7 +199,7 @@ def test_a_missing_data_file_is_told(tmp_path: Path) -> None:
     (tmp_path / "bytes").write_bytes(b"\xff\xfe")
     for path in (tmp_path / "nothing", tmp_path, tmp_path / "bytes"):
         with pytest.raises(MemoryFsError, match="cannot be read"):
-            rows(path, [])
+            rows(path, {})
 
 
 @pytest.mark.parametrize("data", [{}, [1], [{"sample_id": "a"}], [{"sample_id": "a", "conversation": {}, "qa": []}]])
@@ -211,6 +212,13 @@ def test_other_json_is_no_locomo_file(tmp_path: Path, data: object) -> None:
     else:
         with pytest.raises(MemoryFsError, match="no LoCoMo file"):
             dmr.task(path)
+
+
+@pytest.mark.parametrize("places", [[3], [-1], ["0"]])
+def test_stale_lines_are_lines(tmp_path: Path, places: list[object]) -> None:
+    """A place that no fact has is refused."""
+    with pytest.raises(MemoryFsError, match="row 1: `stale_fact_indices`"):
+        core_update.task(lines(tmp_path / "rows", {**UPDATE, "stale_fact_indices": places}))
 
 
 def test_ids_of_passages_and_facts_of_personas_are_checked(tmp_path: Path) -> None:

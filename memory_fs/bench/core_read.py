@@ -14,7 +14,7 @@ from memory_fs.bench.question import Question, Setting, Task, holds
 def task(path: Path) -> Task:
     """One question a row; raises as `rows` does."""
     found = []
-    for number, row in enumerate(rows(path, ("question", "answer", "facts"))):
+    for number, row in enumerate(rows(path, {"question": str, "answer": object, "facts": list})):
         name, answers = f"{number:04d}", (str(row["answer"]),)
         setting = Setting(name, human=tuple(map(str, row["facts"])))
         found.append(Question(name, setting, str(row["question"]), answers, holds(answers)))

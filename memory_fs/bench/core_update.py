@@ -10,21 +10,24 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from memory_fs.bench.data import rows
+from memory_fs.bench.data import rows, wrong
 from memory_fs.bench.question import Judge, Outcome, Question, Setting, Task
 from memory_fs.bench.scores import contained, mean, normalised
 
 NEWS = 0.6  # of the words that only the new fact has: so many make a line that tells it
+KEYS = {"answer": object, "facts": list, "new_fact": str, "stale_fact_indices": list}
 _ASIDE = re.compile(r"\s*\([^)]*\)")
 
 
 def task(path: Path) -> Task:
     """One question a row; raises as `rows` does."""
     found = []
-    for number, row in enumerate(rows(path, ("answer", "facts", "new_fact", "stale_fact_indices"))):
+    for number, row in enumerate(rows(path, KEYS)):
         name, fact, answer = f"{number:04d}", str(row["new_fact"]), str(row["answer"])
         facts = tuple(map(str, row["facts"]))
-        stale = {facts[n] for n in row["stale_fact_indices"] if n < len(facts)}
+        if not all(type(n) is int and 0 <= n < len(facts) for n in row["stale_fact_indices"]):
+            raise wrong(path, f"row {number + 1}: `stale_fact_indices` must be places in `facts`, from 0")
+        stale = {facts[n] for n in row["stale_fact_indices"]}
         judge = updated(facts, stale, fact, answer)
         found.append(Question(name, Setting(name, human=facts), fact, (answer,), judge, told=fact))
     return Task("core-update", found, writes=True)

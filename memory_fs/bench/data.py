@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,26 +25,36 @@ def read(path: Path) -> str:
     return text
 
 
-def rows(path: Path, keys: Iterable[str]) -> list[dict[str, Any]]:
-    """The objects of a JSON lines file, each with at least these keys.
+Kinds = Mapping[str, type | tuple[type, ...]]
+NUMBER = (int, float)
+
+
+def rows(path: Path, keys: Kinds) -> list[dict[str, Any]]:
+    """The objects of a JSON lines file.
+
+    Args:
+        path: the file.
+        keys: those that each object has at least, and what kind of value they have.
 
     Raises:
         MemoryFsError: as for `read`; FormatError: a line that is no such object.
     """
     lines = [(n, line) for n, line in enumerate(read(path).split("\n"), 1) if line.strip()]
-    return [_row(path, number, line, list(keys)) for number, line in lines]
+    return [_row(path, number, line, keys) for number, line in lines]
 
 
-def _row(path: Path, number: int, line: str, keys: list[str]) -> dict[str, Any]:
+def _row(path: Path, number: int, line: str, keys: Kinds) -> dict[str, Any]:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise FormatError(f"no JSON ({error})", path=path, line=number) from error
     if not isinstance(found, dict):
         raise FormatError("each line must be a JSON object", path=path, line=number)
-    missing = [key for key in keys if key not in found]
-    if missing:
-        raise FormatError(f"`{missing[0]}` is missing", path=path, line=number)
+    for key, kind in keys.items():
+        if key not in found:
+            raise FormatError(f"`{key}` is missing", path=path, line=number)
+        if not isinstance(found[key], kind):
+            raise FormatError(f"`{key}` cannot be {str(found[key])[:40]!r}", path=path, line=number)
     return found
 
 

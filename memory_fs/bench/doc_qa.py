@@ -27,18 +27,21 @@ def task(passages: Path, questions: Path, notes: int | None = None, seed: int = 
             with more, passages with their words in another order are added.
         seed: decides which passages stay, and their order.
     """
-    asked = rows(questions, ("question", "answers"))
-    gold = {str(id) for row in asked for id in row.get("gold_ids", ())}
-    found = [_note(passages, row) for row in rows(passages, ("id", "title", "text"))]
+    asked = rows(questions, {"question": str, "answers": object})
+    gold = {str(id) for row in asked for id in _listed(row.get("gold_ids", []))}
+    found = [_note(passages, row) for row in rows(passages, {"id": object, "title": str, "text": str})]
     kept = resized(found, gold, notes or len(found), seed)
     setting = Setting(f"{len(kept)} notes {seed}", notes=tuple(kept))
     return Task("doc-qa", [_question(n, row, setting) for n, row in enumerate(asked)], f"{len(kept)} notes")
 
 
 def _question(number: int, row: dict[str, object], setting: Setting) -> Question:
-    given = row["answers"]
-    answers = tuple(map(str, given if isinstance(given, list) else [given]))
+    answers = tuple(map(str, _listed(row["answers"])))
     return Question(f"{number:04d}", setting, str(row["question"]), answers, holds(answers))
+
+
+def _listed(value: object) -> list[object]:
+    return value if isinstance(value, list) else [value]
 
 
 def _note(path: Path, row: dict[str, object]) -> Note:

@@ -10,18 +10,24 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from memory_fs.bench.data import NUMBER, Kinds
 from memory_fs.bench.data import rows as read_rows
 from memory_fs.bench.question import Outcome, Question, Task
 from memory_fs.bench.scores import normalised
 from memory_fs.bench.systems import Ask, system
 from memory_fs.bench.vaults import Vaults
-from memory_fs.errors import MemoryFsError, PromptTooLong
+from memory_fs.errors import FormatError, MemoryFsError, PromptTooLong
 from memory_fs.llm import Model
 
 Row = dict[str, Any]
 TOLD = 0.5  # of a written text's words: so many are from the message when the message told it
 KEYS = ("task", "variant", "model", "window", "seed", "system", "level", "id")
-FIGURES = ("scores", "calls", "prompt", "reused", "generated", "seconds", "wrong writes", "counters", "troubles")
+_SUMS = ("calls", "prompt", "reused", "generated", "seconds", "wrong writes", "troubles")
+KINDS: Kinds = {
+    **dict.fromkeys(KEYS, str),
+    **dict.fromkeys(_SUMS, NUMBER),
+    **{"window": int, "seed": int, "scores": dict, "counters": dict, "question": str, "reply": str, "answers": list},
+}
 _BEGIN = b'{"task": '
 
 
@@ -76,7 +82,11 @@ def read_log(path: Path) -> list[Row]:
     Raises:
         MemoryFsError: it cannot be read. FormatError: a line is no row of a benchmark.
     """
-    return read_rows(path, (*KEYS, *FIGURES))
+    found = read_rows(path, KINDS)
+    for number, row in enumerate(found, 1):
+        if not isinstance(row["scores"].get("right"), NUMBER):
+            raise FormatError("`scores` must say how `right` the reply is", path=path, line=number)
+    return found
 
 
 def _drop_torn(path: Path) -> None:

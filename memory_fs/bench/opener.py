@@ -19,7 +19,7 @@ BEST = 3
 def task(path: Path) -> Task:
     """One opener a row; raises as `rows` does."""
     found = []
-    for number, row in enumerate(rows(path, ())):
+    for number, row in enumerate(rows(path, {})):
         lines = row.get("persona", row.get("facts"))
         if not isinstance(lines, list) or not lines:
             raise wrong(path, f"row {number + 1} has no list `persona` or `facts`")
