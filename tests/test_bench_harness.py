@@ -120,7 +120,7 @@ def test_what_was_not_told_is_a_wrong_write(tmp_path: Path) -> None:
     path.write_text(json.dumps(row), encoding="utf-8")
     swap = call("core_memory_replace", label="human", old_content="Ana is a nurse.", new_content="Ana is a teacher.")
     invented = call("core_memory_append", label="human", content="Olga sold her boat.")
-    model = ScriptedModel([swap, invented, say("Noted.")])
+    model = ScriptedModel(["", "", swap, invented, say("Noted.")])
     ((found, _),) = ask(model, core_update.task(path), ["memgpt"], Log())
     assert found["scores"]["right"] == 1 and found["wrong writes"] == 1
     assert found["written"] == ("Ana is a teacher.", "Olga sold her boat.")

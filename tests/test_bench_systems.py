@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from itertools import repeat
+from itertools import chain, repeat
 from pathlib import Path
 
 import pytest
@@ -47,7 +47,8 @@ def ask(tmp_path: Path) -> Iterator[Ask]:
         name: str, setting: Setting = KAYAK, replies: Iterable[Reply] = repeat(answer("Red.")), window: int = 2048,
         text: str = "What colour is the kayak?", told: str = "", times: int = 1,
     ) -> tuple[Outcome, ScriptedModel]:  # fmt: skip
-        model = ScriptedModel(replies, window=window)
+        read = ["", ""] if name in AGENTS else []  # the instructions, before the first question
+        model = ScriptedModel(chain(read, replies), window=window)
         question = Question("1", setting, text, ("red",), holds(["red"]), told=told)
         asked = system(name, model, Vaults(tmp_path, window))
         return [asked(question) for _ in range(times)][-1], model
@@ -128,7 +129,13 @@ def test_the_agent_is_asked_on_a_vault_of_its_own(ask: Ask) -> None:
     assert outcome.reply == "Red." and outcome.calls == ("send_message",)
     assert outcome.human == ("Name: Ana.",) and outcome.written == () and outcome.troubles == 0
     assert outcome.counters["faults"] == 1 and "kayak is red" in shown(model)[-1]
-    assert len(outcome.completions) == len(model.prompts)
+    assert len(outcome.completions) == len(model.prompts) - 2
+
+
+def test_instructions_are_read_once_before_the_first_question(ask: Ask) -> None:
+    """Whichever agent is asked first, reading them is in nobody's figures."""
+    outcome, model = ask("memory_fs", replies=repeat(say("Red.")), window=4096, times=2)
+    assert len(model.prompts) == 2 + 2 * len(outcome.completions)
 
 
 def test_what_the_agent_writes_is_seen(ask: Ask) -> None:

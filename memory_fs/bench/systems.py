@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 
 from memory_fs.agent import Agent
 from memory_fs.bench import baselines
-from memory_fs.bench.question import Outcome, Question
+from memory_fs.bench.question import Outcome, Question, Setting
 from memory_fs.bench.vaults import Vaults
 from memory_fs.doctor import examine
 from memory_fs.errors import MemoryFsError
@@ -61,7 +61,7 @@ def system(name: str, model: Model, vaults: Vaults) -> Ask:
         vaults: where memory is set up.
     """
     if name in AGENTS:
-        return partial(ask_agent, model, vaults, AGENTS[name])
+        return Agents(model, vaults, AGENTS[name]).ask
     if name.startswith("rag@"):
         return partial(baselines.rag, model, vaults=vaults, k=int(name[4:]))
     if name == "summary":
@@ -69,28 +69,51 @@ def system(name: str, model: Model, vaults: Vaults) -> Ask:
     return partial({"closed": baselines.closed, "truncation": baselines.truncation}[name], model)
 
 
-def ask_agent(model: Model, vaults: Vaults, without: Collection[str], question: Question) -> Outcome:
-    """Ask a fresh agent on a fresh vault, and look at what that did to the vault."""
-    with vaults.fresh(question.setting, without) as root:
-        with Vault(root) as vault, Agent(vault, model) as agent:
-            lines, notes = _lines(agent), _notes(vault)
-            start = time.perf_counter()
-            steps = list(agent.run(Event(question.text, question.kind)))
-            seconds = time.perf_counter() - start
-            added = [parse_note(vault.read(path) or "", path).text for path in sorted(_notes(vault) - notes)]
-            added += (_lines(agent) - lines).elements()
-            human = tuple(agent.core.block("human").value.split("\n"))
-            counters = asdict(agent.pager.counters)
-        troubles = len(examine(root).left)
+@dataclass
+class Agents:
+    """The agent: a fresh one on a fresh vault for each question.
+
+    Attributes:
+        without: mechanisms that are switched off.
+    """
+
+    model: Model
+    vaults: Vaults
+    without: Collection[str]
+    _warm: bool = False
+
+    def ask(self, question: Question) -> Outcome:
+        """Ask, and look at what that did to the vault."""
+        if not self._warm:
+            self._read_instructions()
+        with self.vaults.fresh(question.setting, self.without) as root:
+            with Agent(root, self.model) as agent:
+                outcome = _asked(agent, question)
+            return replace(outcome, troubles=len(examine(root).left))
+
+    def _read_instructions(self) -> None:
+        """As `memory-fs chat` does before the first message; else the first system of a run would pay for all."""
+        with self.vaults.fresh(Setting("nothing"), self.without) as root, Agent(root, self.model) as agent:
+            agent.warm()
+        self._warm = True
+
+
+def _asked(agent: Agent, question: Question) -> Outcome:
+    vault = agent.vault
+    lines, notes = _lines(agent), _notes(vault)
+    start = time.perf_counter()
+    steps = list(agent.run(Event(question.text, question.kind)))
+    seconds = time.perf_counter() - start
+    added = [parse_note(vault.read(path) or "", path).text for path in sorted(_notes(vault) - notes)]
+    added += (_lines(agent) - lines).elements()
     return Outcome(
         reply_of(steps[-1]),
         tuple(one.completion for step in steps for one in step.passes),
         seconds,
-        human,
-        tuple(added),
-        tuple(_called(step) for step in steps),
-        counters,
-        troubles,
+        human=tuple(agent.core.block("human").value.split("\n")),
+        written=tuple(added),
+        calls=tuple(_called(step) for step in steps),
+        counters=asdict(agent.pager.counters),
     )
 
 
