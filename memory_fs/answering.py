@@ -3,18 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from memory_fs import edits, policy
 from memory_fs.core import Core
 from memory_fs.draft import Draft
 from memory_fs.events import Message
+from memory_fs.evidence import codes
 from memory_fs.formats.settings import QueueState
 from memory_fs.llm import Flag
+from memory_fs.onward import denies, onward
 from memory_fs.pager import Pager
 from memory_fs.queue_manager import QueueManager
 from memory_fs.steps import Pass, Turn
 from memory_fs.vault import Vault
 from memory_fs.writer import TAIL, Writer
+
+
+@dataclass(frozen=True)
+class Ask:
+    """One question to the model: the person's, or where the answer to it goes on.
+
+    Attributes:
+        only: the page that the answer starts from; all pages where it is empty.
+        exact: whether it names a code, and so what holds it.
+    """
+
+    question: str
+    only: str = ""
+    exact: bool = False
 
 
 class Answering:
@@ -46,36 +63,59 @@ class Answering:
         """
         settings = self._vault.settings
         looks = settings.max_faults if settings.has("faults") and policy.asks(turn.said) else 0
-        shown = ""
+        said, shown, ask = "", "", Ask(turn.event.text, exact=bool(codes(turn.said)))
         while True:
-            draft = Draft(on_text, self._cancel, self._check(turn) if looks else None, shown)
-            text = self._draft(turn, window, draft, passes)
-            if not draft.stopped:
-                self._pager.answered(turn.paging, text)
-                return text
-            looks, shown = looks - 1, draft.shown
+            draft, known = (
+                Draft(on_text, self._cancel, self._check(turn, ask) if looks else None, shown),
+                len(turn.paging.pages),
+            )
+            text = self._draft(turn, window, ask, draft, passes)
+            if (
+                draft.stopped
+            ):  # memory holds what it lacks; or all is there and the draft does not see it: ask otherwise
+                looks, shown = looks - 1, draft.shown
+                ask = ask if len(turn.paging.pages) > known else replace(ask, exact=False)
+                continue
+            said = f"{said} {text}".strip()
+            more = onward(turn.paging, self._pager.hit, ask.question, text) if looks else None
+            if more is None:
+                self._pager.answered(turn.paging, said)
+                return said
+            looks, shown, ask = looks - 1, "", Ask(more.question, more.page, exact=True)
+            if on_text:
+                on_text(" ")
 
-    def _check(self, turn: Turn) -> Callable[[str, list[str], str], bool]:
-        return lambda sentence, unsure, source: self._pager.check(turn.paging, sentence, source, unsure)
+    def _check(self, turn: Turn, ask: Ask) -> Callable[[str, list[str], str], bool]:
+        def lacks(sentence: str, unsure: list[str], source: str) -> bool:
+            empty = ask.exact and not ask.only and denies(turn.paging, self._pager.hit, ask.question, sentence)
+            return self._pager.check(turn.paging, sentence, source, unsure) or empty
 
-    def _draft(self, turn: Turn, window: int, draft: Draft, passes: list[Pass]) -> str:
+        return lacks
+
+    def _draft(self, turn: Turn, window: int, ask: Ask, draft: Draft, passes: list[Pass]) -> str:
         summary, before = self._talk(turn, self._queue.state())
         text, done = self._writer.message(
             self._core.blocks(),
             summary,
             before,
-            self.evidence(turn, window),
-            turn.event.text,
+            self.evidence(turn, window, ask.only),
+            ask.question,
+            ask.exact,
             self._vault.settings.reply_reserve,
             draft,
         )
         passes.append(done)
         return text
 
-    def evidence(self, turn: Turn, window: int) -> list[str]:
-        """What a turn brought up that is in the working set: texts of a person's functions, then of pages."""
+    def evidence(self, turn: Turn, window: int, only: str = "") -> list[str]:
+        """What a turn brought up that is in the working set: texts of a person's functions, then of pages.
+
+        Args:
+            turn, window: as for `word`.
+            only: the page from which an answer goes on: what led there is left out.
+        """
         held = self._pager.hold(self._queue.state(), turn.paging, window)
-        return [*turn.evidence, *self._pager.texts(held, turn.paging)]
+        return [*turn.evidence, *self._pager.texts(held, turn.paging, only)]
 
     def _talk(self, turn: Turn, state: QueueState) -> tuple[str, list[Message]]:
         """The summary and the talk before the turn's event.

@@ -186,11 +186,17 @@ class Pager:
         self.counters.evictions += len(before - {frame.page for frame in state.frames})
         return state
 
-    def texts(self, state: QueueState, paging: Paging) -> list[str]:
-        """The turn's pages that are in the working set, as the model sees them, in the order in which they came."""
+    def texts(self, state: QueueState, paging: Paging, only: str = "") -> list[str]:
+        """The turn's pages that are in the working set, as the model sees them, in the order in which they came.
+
+        Args:
+            state, paging: what is held, and what came.
+            only: leave out all but this page and what was fetched because of it.
+        """
         held = {frame.page for frame in state.frames}
+        wanted = paging.behind(only) if only else {one.page for one in paging.pages}
         on = self._settings().has("clock")
-        hits = [self.hit(one.page) for one in paging.pages if one.page in held or not on]
+        hits = [self.hit(one.page) for one in paging.pages if one.page in wanted and (one.page in held or not on)]
         return [quote(hit) for hit in hits if hit]
 
     def hit(self, page: str) -> Hit | None:

@@ -141,12 +141,22 @@ Reply to the user's last message in one or two short sentences, in the user's la
 Answer questions from your memory below. If memory does not have the answer, say that you do not know."""
 
 
+NOTES = "Answer the question from the notes. One short sentence."
+
+
 def answer_prompt(
-    blocks: Sequence[Block], summary: str, messages: Sequence[Message], evidence: Sequence[str], question: str
+    blocks: Sequence[Block],
+    summary: str,
+    messages: Sequence[Message],
+    evidence: Sequence[str],
+    question: str,
+    exact: bool = False,
 ) -> Prompt:
     """The prompt of the wording pass: memory, the last of the talk, what was found, and the message to answer.
 
-    No functions and no thoughts: a small model words best when it has nothing else to do.
+    No functions and no thoughts: a small model words best when it has nothing else to do. Where something was paged in
+    it has less still to do: a question and notes. Which of them comes first was measured
+    (docs/decisions/041-control-plane.md): where a code leads from note to note, the question; in prose, the notes.
 
     Args:
         blocks: core memory.
@@ -154,18 +164,39 @@ def answer_prompt(
         messages: the last messages before the question.
         evidence: texts that were paged in during this turn.
         question: the message to answer.
+        exact: whether the question names a code.
     """
+    if evidence:
+        return _notes_prompt(blocks, summary, messages, evidence, question, exact)
     memory = "\n".join(visible(block.value) for block in blocks if block.value)
     told = f"\n\nEarlier in this conversation:\n{visible(summary)}" if summary else ""
-    found = "(Found in your files:\n" + visible("\n".join(evidence)) + ")\n\n" if evidence else ""
     talk = [m for m in messages if m.role in ("user", "assistant")]
     turns = [Turn("system", (ANSWER, "\n\nYour memory:\n" + memory, told))]
     turns += [Turn(_turn_role(m), (_spoken(m),)) for m in talk]
-    turns.append(Turn("user", (found, visible(question))))
+    turns.append(Turn("user", (visible(question),)))
     regions = [Region("system", ANSWER), Region("core", memory), Region("summary", told.strip())]
     regions += [Region(f"queue: {m.role}", _spoken(m)) for m in talk]
-    regions += [Region("evidence", found.strip()), Region("question", visible(question))]
-    return Prompt(tuple(turns), tuple(regions))
+    return Prompt(tuple(turns), (*regions, Region("question", visible(question))))
+
+
+def _notes_prompt(
+    blocks: Sequence[Block],
+    summary: str,
+    messages: Sequence[Message],
+    evidence: Sequence[str],
+    question: str,
+    exact: bool,
+) -> Prompt:
+    core = [line for block in blocks if block.label != "persona" for line in block.value.split("\n") if line.strip()]
+    talk = [f"{m.role}: {m.content[:600]}" for m in messages if m.role in ("user", "assistant")]
+    known, said, found = (
+        "\n".join(map(visible, texts)) for texts in (core, [*filter(None, [summary]), *talk], evidence)
+    )
+    notes = "\n".join(filter(None, (known, said, found)))
+    regions = [Region("system", NOTES), Region("question", visible(question)), Region("core", known)]
+    regions += [Region("queue", said), Region("evidence", found)]
+    parts = (visible(question), "\n\nNotes:\n", notes) if exact else ("Notes:\n", notes, "\n\n", visible(question))
+    return Prompt((Turn("system", (NOTES,)), Turn("user", parts)), tuple(regions))
 
 
 def _spoken(message: Message) -> str:

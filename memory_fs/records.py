@@ -162,6 +162,13 @@ class Paging:
         """Whether a page came in this turn."""
         return any(one.page == page for one in self.pages)
 
+    def behind(self, page: str) -> set[str]:
+        """A page, and what was fetched ahead because of it."""
+        found = {page}
+        for one in self.pages:  # what leads somewhere came first
+            found |= {one.page} if one.why == "prefetch" and one.cause in found else set()
+        return found
+
 
 def ticks(date: datetime) -> int:
     """Microseconds since 1970, UTC; within the years that Python can show in UTC."""

@@ -42,6 +42,7 @@ class Writer:
         before: Sequence[Message],
         evidence: Sequence[str],
         question: str,
+        exact: bool,
         most: int,
         draft: Draft,
     ) -> tuple[str, Pass]:
@@ -50,14 +51,14 @@ class Writer:
         What does not fit is left out in this order: older talk and the summary, older evidence.
 
         Args:
-            blocks, summary, before, evidence, question: as for `answer_prompt`.
+            blocks, summary, before, evidence, question, exact: as for `answer_prompt`.
             most: the longest message, tokens.
             draft: takes the message while it is written, and may stop it.
         """
         for tail, shown, chars in ((TAIL, EVIDENCE, 4000), (2, 4, 2000), (0, 1, 600)):
             # The talk starts at a multiple of the tail, so that its beginning stays in the KV cache for some turns.
             talk = before[max(0, (len(before) // tail - 1) * tail) :] if tail else ()
-            prompt = answer_prompt(blocks, summary if tail else "", talk, evidence[-shown:], question[:chars])
+            prompt = answer_prompt(blocks, summary if tail else "", talk, evidence[-shown:], question[:chars], exact)
             if self._room(prompt) >= min(most, 128):
                 break
         draft.begin(prompt.text)

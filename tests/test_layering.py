@@ -42,6 +42,7 @@ steps
 queue_manager executor
 pager
 corrections
+onward
 evidence working_set
 policy
 memory_functions
