@@ -243,7 +243,7 @@ class Agent:
                 result = self.executor.run(call, memory)
             messages = self._messages(turn, call, result, text)
             self.pager.searched(turn.paging, memory.pages)
-            now = self.pager.hold(self.queue.state(), turn.paging, self.window)
+            now = self.pager.keep(self.queue.state(), turn.paging, self.window)
             # A failed attempt leaves the context with the next call: a small model copies what it sees.
             self.queue.push(transaction, self.queue.drop(transaction, now, turn.failed), messages)
             return result, messages

@@ -163,6 +163,7 @@ class Pager:
             while hit and _leans_on(reply, hit) and page in ahead and page not in used:
                 used.add(page)
                 page = ahead[page].cause  # what led there was of use as well
+        paging.used |= used
         self.counters.prefetch_used += len(used)
         if ahead:
             self._wasted = 0 if used else self._wasted + 1
@@ -177,13 +178,18 @@ class Pager:
         settings = self._settings()
         if not settings.has("clock"):
             return state
-        before = {frame.page for frame in state.frames}
+        budget, held = int(window * settings.working_set), {frame.page for frame in state.frames}
         for one in paging.pages:
-            state = admit(
-                state, one.page, one.why, paging.number, self._size, int(window * settings.working_set), self._pinned()
-            )
-        self.counters.evictions += len(before - {frame.page for frame in state.frames})
+            if one.why == "prefetch" and one.page in held and one.page not in paging.used:
+                continue  # it is there, and nobody used it
+            state = admit(state, one.page, one.why, paging.number, self._size, budget, self._pinned())
         return state
+
+    def keep(self, state: QueueState, paging: Paging, window: int) -> QueueState:
+        """`hold` for good: what leaves is counted."""
+        kept = self.hold(state, paging, window)
+        self.counters.evictions += len({frame.page for frame in state.frames} - {frame.page for frame in kept.frames})
+        return kept
 
     def texts(self, state: QueueState, paging: Paging) -> list[str]:
         """The turn's pages that are in the working set, as the model sees them, in the order in which they came."""

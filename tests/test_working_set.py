@@ -96,7 +96,7 @@ MOVES = st.lists(
 def test_working_set_keeps_its_rules_whatever_comes(
     moves: list[tuple[str, bool, str]], budget: int, pinned: set[str]
 ) -> None:
-    """The budget holds, no page is doubled, no pinned one leaves, and what goes is what the rule says has to go first."""
+    """The budget holds, no page is doubled, no pinned one leaves, and what goes is what has to go first."""
     state, turn = QueueState(), 1
     for page, next_turn, why in moves:
         turn += next_turn
