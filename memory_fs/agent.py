@@ -26,7 +26,7 @@ from memory_fs.formats.settings import QueueState
 from memory_fs.functions import Function, FunctionTable
 from memory_fs.llm import Flag, Model
 from memory_fs.memory_functions import PAPER, Memory, default_table
-from memory_fs.offer import offer
+from memory_fs.offer import offer, refusal
 from memory_fs.pager import Pager
 from memory_fs.policy import judges
 from memory_fs.pressure import MemoryPressure
@@ -230,17 +230,12 @@ class Agent:
         """Run the call and write call and result to recall and the queue, all as one change."""
         text = next((item.completion.text for item in passes if item.kind == "decide"), "")
         name = call.function if isinstance(call, Call) else ""
+        refused = refusal(turn, call, offered, self.vault.settings) if isinstance(call, Call) else None
+        self.pager.counters.refused += refused is not None
 
         def work(transaction: Transaction) -> tuple[Result, list[Message]]:
             memory = self._memory(transaction, turn)
-            if isinstance(call, Result):
-                result = call
-            elif name not in {function.name for function in offered}:
-                result = Result(
-                    False, f"error: {' '.join(name.split())[:60]} is not offered now; call another function"
-                )
-            else:
-                result = self.executor.run(call, memory)
+            result = refused or self.executor.run(call, memory) if isinstance(call, Call) else call
             messages = self._messages(turn, call, result, text)
             self.pager.searched(turn.paging, memory.pages)
             now = self.pager.keep(self.queue.state(), turn.paging, self.window)
@@ -257,7 +252,8 @@ class Agent:
         if result.ok and name in self.own:  # what a person's function says is what the answer is worded from
             turn.evidence.append(f"{call_text(name, call.arguments if isinstance(call, Call) else {})}\n{result.text}")
         turn.failed = [] if result.ok else messages
-        turn.done |= {name} if result.ok else set()
+        if isinstance(call, Call):  # what a person's function says may differ from call to call
+            turn.note(call, result, once=name not in self.own)
         return result, change
 
     def _memory(self, transaction: Transaction, turn: Turn) -> Memory:
