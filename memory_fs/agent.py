@@ -25,7 +25,7 @@ from memory_fs.executor import Executor
 from memory_fs.formats.settings import QueueState
 from memory_fs.functions import Function, FunctionTable
 from memory_fs.llm import Flag, Model
-from memory_fs.memory_functions import PAPER, Memory, default_table
+from memory_fs.memory_functions import PAPER, WRITING, Memory, default_table
 from memory_fs.offer import offer, refusal
 from memory_fs.pager import Pager
 from memory_fs.policy import judges
@@ -58,6 +58,7 @@ class Agent:
         *,
         functions: Sequence[Callable[..., object]] = (),
         table: FunctionTable | None = None,
+        read_only: bool = False,
         on_text: Callable[[str], None] | None = None,
         say: Callable[[str], None] = lambda line: None,
     ) -> None:
@@ -68,6 +69,7 @@ class Agent:
             model: any `Model`.
             functions: a person's own typed Python functions, offered next to MemGPT's.
             table: all functions, instead of the default table.
+            read_only: whether core and archival memory stay as they are; what is said is still kept in recall.
             on_text: called with each piece of a message to the user while it is written.
             say: called with one line for things worth knowing, such as a rebuilt index.
 
@@ -82,7 +84,7 @@ class Agent:
         self.queue = QueueManager(self.vault, self.recall)
         self.pager = Pager(self.search, lambda: self.vault.settings, lambda text: self._model.count_text(text))
         self.table = table or default_table()
-        self.executor = Executor(self.table)
+        self.executor = Executor(self.table, read_only)
         self.own = tuple(self.table.add(function).name for function in functions)
         self.on_text = on_text
         self._say = say
@@ -221,8 +223,9 @@ class Agent:
         return self.executor.read(completion.text)
 
     def functions(self) -> list[Function]:
-        """The functions that memory.yaml offers, and a person's own."""
-        return self.table.select(["send_message", *(self.vault.settings.functions or PAPER), *self.own])
+        """The functions that memory.yaml offers, and a person's own; in a read-only session none that writes."""
+        names = ["send_message", *(self.vault.settings.functions or PAPER), *self.own]
+        return self.table.select([name for name in names if not (self.executor.read_only and name in WRITING)])
 
     def _execute(
         self, turn: Turn, call: Call | Result, offered: Sequence[Function], passes: Sequence[Pass]

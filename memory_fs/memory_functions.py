@@ -30,6 +30,15 @@ PAPER = (
     "conversation_search",
     "conversation_search_date",
 )
+WRITING = (
+    "core_memory_append",
+    "core_memory_replace",
+    "archival_memory_insert",
+    "memory_insert",
+    "memory_rethink",
+    "memory_create_block",
+)
+"""The functions that write to core or archival memory."""
 
 
 @dataclass

@@ -40,7 +40,8 @@ def offer(
     useless = {name for name, count in turn.failures.items() if count >= max(1, settings.max_failures - 1)}
     useless |= {name for name, ways in choices.items() if not ways}
     replaced = "core_memory_replace" in turn.done
-    room = turn.steps < 3 and not replaced and any(block.used < 0.8 * block.limit for block in about)
+    can_save = any(function.name in policy.WRITES for function in functions)
+    room = can_save and turn.steps < 3 and not replaced and any(block.used < 0.8 * block.limit for block in about)
     names = [f.name for f in functions if f.name == "send_message" or f.name not in useless]
     memory = "\n".join(block.value for block in blocks)
     if settings.has("guard"):
