@@ -240,7 +240,7 @@ class Agent:
             memory = self._memory(transaction, turn)
             result = refused or self.executor.run(call, memory) if isinstance(call, Call) else call
             messages = self._messages(turn, call, result, text)
-            self.pager.searched(turn.paging, memory.pages)
+            self.pager.searched(turn.paging, memory.pages, memory.why)
             now = self.pager.keep(self.queue.state(), turn.paging, self.window)
             # A failed attempt leaves the context with the next call: a small model copies what it sees.
             self.queue.push(transaction, self.queue.drop(transaction, now, turn.failed), messages)

@@ -129,9 +129,9 @@ class Pager:
 
     # -- what will be missing -----------------------------------------------------------------------------------
 
-    def searched(self, paging: Paging, hits: Iterable[str]) -> None:
-        """The model's own search brought these pages up."""
-        paging.pages += [PageIn(page, "search", "") for page in dict.fromkeys(hits) if not paging.has(page)]
+    def searched(self, paging: Paging, hits: Iterable[str], why: str = "search") -> None:
+        """The model itself searched for these pages, or read them."""
+        paging.pages += [PageIn(page, why, "") for page in dict.fromkeys(hits) if not paging.has(page)]
         self._ahead(paging)
 
     def _ahead(self, paging: Paging) -> None:
