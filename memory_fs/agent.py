@@ -27,8 +27,8 @@ from memory_fs.executor import Executor
 from memory_fs.formats.settings import QueueState
 from memory_fs.functions import Function, FunctionTable
 from memory_fs.llm import Flag, Model
-from memory_fs.memory_functions import PAPER, Memory, default_table
-from memory_fs.offer import offer
+from memory_fs.memory_functions import PAPER, WRITING, Memory, default_table
+from memory_fs.offer import offer, refusal
 from memory_fs.pager import Pager
 from memory_fs.policy import judges
 from memory_fs.pressure import MemoryPressure
@@ -60,6 +60,7 @@ class Agent:
         *,
         functions: Sequence[Callable[..., object]] = (),
         table: FunctionTable | None = None,
+        read_only: bool = False,
         on_text: Callable[[str], None] | None = None,
         say: Callable[[str], None] = lambda line: None,
     ) -> None:
@@ -70,6 +71,7 @@ class Agent:
             model: any `Model`.
             functions: a person's own typed Python functions, offered next to MemGPT's.
             table: all functions, instead of the default table.
+            read_only: whether core and archival memory stay as they are; what is said is still kept in recall.
             on_text: called with each piece of a message to the user while it is written.
             say: called with one line for things worth knowing, such as a rebuilt index.
 
@@ -87,7 +89,7 @@ class Agent:
             self.search, evidence, lambda: self.vault.settings, lambda text: self._model.count_text(text)
         )
         self.table = table or default_table()
-        self.executor = Executor(self.table)
+        self.executor = Executor(self.table, read_only)
         self.own = tuple(self.table.add(function).name for function in functions)
         self.on_text = on_text
         self._say = say
@@ -226,8 +228,9 @@ class Agent:
         return self.executor.read(completion.text)
 
     def functions(self) -> list[Function]:
-        """The functions that memory.yaml offers, and a person's own."""
-        return self.table.select(["send_message", *(self.vault.settings.functions or PAPER), *self.own])
+        """The functions that memory.yaml offers, and a person's own; in a read-only session none that writes."""
+        names = ["send_message", *(self.vault.settings.functions or PAPER), *self.own]
+        return self.table.select([name for name in names if not (self.executor.read_only and name in WRITING)])
 
     def _execute(
         self, turn: Turn, call: Call | Result, offered: Sequence[Function], passes: Sequence[Pass]
@@ -235,20 +238,15 @@ class Agent:
         """Run the call and write call and result to recall and the queue, all as one change."""
         text = next((item.completion.text for item in passes if item.kind == "decide"), "")
         name = call.function if isinstance(call, Call) else ""
+        refused = refusal(turn, call, offered, self.vault.settings) if isinstance(call, Call) else None
+        self.pager.counters.refused += refused is not None
 
         def work(transaction: Transaction) -> tuple[Result, list[Message]]:
             memory = self._memory(transaction, turn)
-            if isinstance(call, Result):
-                result = call
-            elif name not in {function.name for function in offered}:
-                result = Result(
-                    False, f"error: {' '.join(name.split())[:60]} is not offered now; call another function"
-                )
-            else:
-                result = self.executor.run(call, memory)
+            result = refused or self.executor.run(call, memory) if isinstance(call, Call) else call
             messages = self._messages(turn, call, result, text)
-            self.pager.searched(turn.paging, memory.pages)
-            now = self.pager.hold(self.queue.state(), turn.paging, self.window)
+            self.pager.searched(turn.paging, memory.pages, memory.why)
+            now = self.pager.keep(self.queue.state(), turn.paging, self.window)
             # A failed attempt leaves the context with the next call: a small model copies what it sees.
             self.queue.push(transaction, self.queue.drop(transaction, now, turn.failed), messages)
             return result, messages
@@ -262,7 +260,8 @@ class Agent:
         if result.ok and name in self.own:  # what a person's function says is what the answer is worded from
             turn.evidence.append(f"{call_text(name, call.arguments if isinstance(call, Call) else {})}\n{result.text}")
         turn.failed = [] if result.ok else messages
-        turn.done |= {name} if result.ok else set()
+        if isinstance(call, Call):  # what a person's function says may differ from call to call
+            turn.note(call, result, once=name not in self.own)
         return result, change
 
     def _memory(self, transaction: Transaction, turn: Turn) -> Memory:

@@ -8,7 +8,7 @@ from typing import Any
 from memory_fs.errors import FunctionError
 from memory_fs.events import clean
 from memory_fs.formats.note import Note, note_name, render_note
-from memory_fs.search import Page, Search
+from memory_fs.search import Hit, Page, Search
 from memory_fs.vault import Transaction
 
 FULL = 512  # files in one folder; people and git trees like small folders
@@ -79,6 +79,10 @@ class Archival:
     def search(self, query: str, page: int = 1, size: int = 5, **filters: Any) -> Page:
         """Notes for a query, best first; filters as for `Index.search`."""
         return self._records.search("archival", query, page=page, size=size, **filters)
+
+    def get(self, name: str) -> Hit | None:
+        """The note with an id, which may be written as `archival/k3f9x2`; None where there is none."""
+        return self._records.get("archival", name.removeprefix("archival/"))
 
     def count(self) -> int:
         """How many notes there are: files, so that no prompt has to wait for the index."""

@@ -39,7 +39,8 @@ def chat(agent: Agent) -> None:
     live = sys.stdin.isatty()
     if live:
         _remember_lines(agent)
-        emit(f"{agent.model.name}, memory in {agent.vault.root}. /help lists the commands.\n")
+        closed = ", read-only" if agent.executor.read_only else ""
+        emit(f"{agent.model.name}, memory in {agent.vault.root}{closed}. /help lists the commands.\n")
     for line in _lines(live):
         text = line.strip()
         if text in ("/quit", "/exit"):

@@ -17,7 +17,16 @@ from memory_fs.cli_bench import bench_app
 from memory_fs.cli_doctor import doctor
 from memory_fs.cli_history import history_app
 from memory_fs.cli_model import model_app
-from memory_fs.cli_options import DEFAULT_VAULT, JsonLinesOption, JsonOption, PageOption, VaultOption, open_vault, say
+from memory_fs.cli_options import (
+    DEFAULT_VAULT,
+    JsonLinesOption,
+    JsonOption,
+    PageOption,
+    ReadOnlyOption,
+    VaultOption,
+    open_vault,
+    say,
+)
 from memory_fs.cli_tasks import tasks_app
 from memory_fs.errors import FunctionError, MemoryFsError
 
@@ -86,7 +95,7 @@ def _fail(message: str) -> NoReturn:
 
 
 @contextmanager
-def _agent(folder: Path) -> Iterator[Agent]:
+def _agent(folder: Path, read_only: bool) -> Iterator[Agent]:
     """An agent on a vault with its real model."""
     from memory_fs.agent import Agent
     from memory_fs.loading import load_model
@@ -94,7 +103,7 @@ def _agent(folder: Path) -> Iterator[Agent]:
     with open_vault(folder) as vault, load_model(vault) as model:
         for note in model.notes:
             say(note)
-        with Agent(vault, model, say=say) as agent:
+        with Agent(vault, model, read_only=read_only, say=say) as agent:
             yield agent
 
 
@@ -122,14 +131,14 @@ def init(
 
 
 @app.command()
-def chat(vault: VaultOption = DEFAULT_VAULT) -> None:
+def chat(vault: VaultOption = DEFAULT_VAULT, read_only: ReadOnlyOption = False) -> None:
     """Talk to the model; piped lines are messages. /help inside lists the commands."""
     from memory_fs.chat import announce
     from memory_fs.chat import chat as talk
     from memory_fs.progress import progress, waiting
     from memory_fs.watch import Watcher
 
-    with _agent(vault) as agent:
+    with _agent(vault, read_only) as agent:
         with progress("files indexed") as report:
             agent.search.sync(report)
         with waiting("reading the instructions"):
@@ -160,7 +169,9 @@ def watch(vault: VaultOption = DEFAULT_VAULT, as_json: JsonLinesOption = False) 
 
 
 @app.command()
-def send(text: str, vault: VaultOption = DEFAULT_VAULT, as_json: JsonOption = False) -> None:
+def send(
+    text: str, vault: VaultOption = DEFAULT_VAULT, read_only: ReadOnlyOption = False, as_json: JsonOption = False
+) -> None:
     """Send one message and print the answer."""
     from memory_fs.agent import reply_of
     from memory_fs.chat import answer
@@ -168,7 +179,7 @@ def send(text: str, vault: VaultOption = DEFAULT_VAULT, as_json: JsonOption = Fa
 
     if not text.strip():
         raise FunctionError("the message is empty; type something")
-    with _agent(vault) as agent:
+    with _agent(vault, read_only) as agent:
         if not as_json:
             return answer(agent, text)
         steps = list(agent.run(text))

@@ -18,6 +18,10 @@ VaultOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 JsonLinesOption = Annotated[bool, typer.Option("--json", help="Print one JSON document a line.")]
+ReadOnlyOption = Annotated[
+    bool,
+    typer.Option("--read-only", help="Core and archival memory stay as they are; the conversation is still recorded."),
+]
 PageOption = Annotated[int, typer.Option("--page", help="Page of the result, from 1.")]
 DEFAULT_VAULT = Path("vault")
 

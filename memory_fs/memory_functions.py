@@ -1,4 +1,4 @@
-"""The functions of the MemGPT paper (section 2.1, figure 3) and three more for blocks, over the three tiers.
+"""The functions of the MemGPT paper (section 2.1, figure 3), three more for blocks and `read`, over the three tiers.
 
 What each returns is what the model reads next. Texts from notes and messages are quoted line by line behind `> `, so
 that nothing in them can look like a result of its own.
@@ -30,6 +30,15 @@ PAPER = (
     "conversation_search",
     "conversation_search_date",
 )
+WRITING = (
+    "core_memory_append",
+    "core_memory_replace",
+    "archival_memory_insert",
+    "memory_insert",
+    "memory_rethink",
+    "memory_create_block",
+)
+"""The functions that write to core or archival memory."""
 
 
 @dataclass
@@ -38,7 +47,8 @@ class Memory:
 
     Attributes:
         source: where what is saved now comes from: session and turn.
-        pages: what searches of this call brought up, as `archival/k3f9x2`; the answer is worded from them.
+        pages: what this call brought up, as `archival/k3f9x2`; the answer is worded from them.
+        why: what brought them up: `search` or `read`.
         reply: what send_message was given.
         before: a search of the conversation finds what was said before this moment: not the question itself.
     """
@@ -50,6 +60,7 @@ class Memory:
     page_size: int = 5
     source: dict[str, Any] = field(default_factory=dict)
     pages: list[str] = field(default_factory=list)
+    why: str = "search"
     reply: str | None = None
     before: datetime | None = None
 
@@ -103,6 +114,16 @@ def conversation_search_date(memory: Memory, start_date: Date, end_date: Date, p
     return _listing(what, found.page, found.pages, found.total, page, quoted)
 
 
+def read(memory: Memory, id: Label) -> str:
+    """Read one note or message by the id that stands in brackets where it was found or linked."""
+    name = id.strip(" []")
+    found = memory.archival.get(name) or memory.recall.spoken(name)
+    if found is None:
+        raise FunctionError(f"there is no note or message {name!r}; search for it with other words")
+    memory.pages, memory.why = [f"{found.kind}/{found.id}"], "read"
+    return _quote(f"[{found.id}] {found.date:%Y-%m-%d}{_cited(found.source)}", found.text)
+
+
 def memory_insert(memory: Memory, label: Label, content: str, line: int = -1) -> str:
     """Put a text behind a line of a core memory block (0 is the start, -1 the end)."""
     return memory.core.insert(memory.transaction, label, content, line)
@@ -119,7 +140,7 @@ def memory_create_block(memory: Memory, label: Label, description: str, content:
 
 
 def default_table() -> FunctionTable:
-    """A new table with the paper's seven functions and three for blocks."""
+    """A new table with the paper's seven functions, three for blocks, and `read`."""
     return FunctionTable(
         [
             send_message,
@@ -132,6 +153,7 @@ def default_table() -> FunctionTable:
             memory_insert,
             memory_rethink,
             memory_create_block,
+            read,
         ]
     )
 

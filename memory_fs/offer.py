@@ -1,7 +1,8 @@
 """The functions of one step, and the grammar that lets the model call only those.
 
-What cannot help is not offered: a function that keeps failing, a replace where there is no line to replace, and what
-`memory_fs.policy` takes out for what was said.
+What cannot help is not offered: a function that keeps failing, a replace where there is no line to replace, one that
+was just called again to the letter, and what `memory_fs.policy` takes out for what was said. What is called all the
+same is refused.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from memory_fs import policy
+from memory_fs.events import Call, Result
 from memory_fs.formats.block import Block
 from memory_fs.formats.settings import Settings
 from memory_fs.functions import Function, grammar
@@ -38,10 +40,12 @@ def offer(
     useless = {name for name, count in turn.failures.items() if count >= max(1, settings.max_failures - 1)}
     useless |= {name for name, ways in choices.items() if not ways}
     replaced = "core_memory_replace" in turn.done
-    room = turn.steps < 3 and not replaced and any(block.used < 0.8 * block.limit for block in about)
+    can_save = any(function.name in policy.WRITES for function in functions)
+    room = can_save and turn.steps < 3 and not replaced and any(block.used < 0.8 * block.limit for block in about)
     names = [f.name for f in functions if f.name == "send_message" or f.name not in useless]
     memory = "\n".join(block.value for block in blocks)
     if settings.has("guard"):
+        names = [name for name in names if name != turn.repeated]
         names = policy.offered(names, message, memory, not turn.done, room, turn.answerable, turn.warned)
     if turn.steps >= settings.max_steps and "send_message" in names:
         names = ["send_message"]
@@ -50,6 +54,20 @@ def offer(
     beat = settings.heartbeat == "requested"
     bare = "send_message" if settings.has("wording") else ""
     return offered, grammar(offered, heartbeat=beat, choices=choices, bare=bare, lines=judged)
+
+
+def refusal(turn: Turn, call: Call, offered: Sequence[Function], settings: Settings) -> Result | None:
+    """Why a call is not run: it is not offered, or it was made in this turn to the letter. None where it is run.
+
+    What the call brought is in context already, so made again it could only waste steps until the limit.
+    """
+    name = " ".join(call.function.split())[:60]
+    if call.function not in {function.name for function in offered}:
+        return Result(False, f"error: {name} is not offered now; call another function")
+    if settings.has("guard") and turn.made(call):
+        done = f"{name} was called with exactly these arguments in this turn, and it worked"
+        return Result(False, f"error: {done}; answer with send_message, or call something else")
+    return None
 
 
 def _lines_once(block: Block) -> list[str]:

@@ -130,9 +130,9 @@ class Pager:
 
     # -- what will be missing -----------------------------------------------------------------------------------
 
-    def searched(self, paging: Paging, hits: Iterable[str]) -> None:
-        """The model's own search brought these pages up."""
-        paging.pages += [PageIn(page, "search", "") for page in dict.fromkeys(hits) if not paging.has(page)]
+    def searched(self, paging: Paging, hits: Iterable[str], why: str = "search") -> None:
+        """The model itself searched for these pages, or read them."""
+        paging.pages += [PageIn(page, why, "") for page in dict.fromkeys(hits) if not paging.has(page)]
         self._ahead(paging)
 
     def _ahead(self, paging: Paging) -> None:
@@ -164,6 +164,7 @@ class Pager:
             while hit and _leans_on(reply, hit) and page in ahead and page not in used:
                 used.add(page)
                 page = ahead[page].cause  # what led there was of use as well
+        paging.used |= used
         self.counters.prefetch_used += len(used)
         if ahead:
             self._wasted = 0 if used else self._wasted + 1
@@ -178,13 +179,18 @@ class Pager:
         settings = self._settings()
         if not settings.has("clock"):
             return state
-        before = {frame.page for frame in state.frames}
+        budget, held = int(window * settings.working_set), {frame.page for frame in state.frames}
         for one in paging.pages:
-            state = admit(
-                state, one.page, one.why, paging.number, self._size, int(window * settings.working_set), self._pinned()
-            )
-        self.counters.evictions += len(before - {frame.page for frame in state.frames})
+            if one.why == "prefetch" and one.page in held and one.page not in paging.used:
+                continue  # it is there, and nobody used it
+            state = admit(state, one.page, one.why, paging.number, self._size, budget, self._pinned())
         return state
+
+    def keep(self, state: QueueState, paging: Paging, window: int) -> QueueState:
+        """`hold` for good: what leaves is counted."""
+        kept = self.hold(state, paging, window)
+        self.counters.evictions += len({frame.page for frame in state.frames} - {frame.page for frame in kept.frames})
+        return kept
 
     def texts(self, state: QueueState, paging: Paging, only: str = "") -> list[str]:
         """The turn's pages that are in the working set, as the model sees them, in the order in which they came.

@@ -18,7 +18,7 @@ from memory_fs.formats.day import (
     parse_day,
     render_message,
 )
-from memory_fs.search import SPOKEN, Page, Search
+from memory_fs.search import SPOKEN, Hit, Page, Search
 from memory_fs.vault import Transaction
 
 
@@ -89,6 +89,10 @@ class Recall:
     def search(self, query: str, page: int = 1, size: int = 5, before: datetime | None = None) -> Page:
         """What the person and the agent said, best first; with a moment, what was said before it."""
         return self._records.search("recall", query, page=page, size=size, until=before)
+
+    def spoken(self, name: str) -> Hit | None:
+        """What the person or the agent said under an id, `recall/k3f9x2` or `2026-11-29/k3f9x2`; None if nobody did."""
+        return None if name.startswith("archival/") else self._records.get("recall", name.rpartition("/")[2])
 
     def search_date(self, start: str, end: str, page: int = 1, size: int = 5) -> DatePage:
         """What was said on whole days of the vault's zone, oldest first.

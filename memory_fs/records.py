@@ -152,11 +152,13 @@ class Paging:
     Attributes:
         number: of the turn.
         before: when its event came: messages from then on are no memory yet; None before it is in recall.
+        used: pages that were fetched ahead and led to the answer.
     """
 
     number: int
     before: datetime | None = None
     pages: list[PageIn] = field(default_factory=list)
+    used: set[str] = field(default_factory=set)
 
     def has(self, page: str) -> bool:
         """Whether a page came in this turn."""

@@ -99,6 +99,7 @@ class Turn:
         done: functions that were called with success.
         failed: the messages of a failed call, which leave the context with the next call.
         called: calls that were made with success, to the letter.
+        repeated: the function of a call that was just made again; it is left out of the next step.
         paging: the notes and messages that it brought into context.
         answerable: whether memory was found to hold what the message asks for.
         warned: whether the memory-pressure alert came in it.
@@ -113,12 +114,30 @@ class Turn:
     done: set[str] = field(default_factory=set)
     failed: list[Message] = field(default_factory=list)
     called: set[str] = field(default_factory=set)
+    repeated: str = ""
     answerable: bool = False
     warned: bool = False
     paging: Paging = field(init=False)
 
     def __post_init__(self) -> None:
         self.paging = Paging(self.number)
+
+    def made(self, call: Call) -> bool:
+        """Whether exactly this call was made in this turn, with success."""
+        return call_text(call.function, call.arguments) in self.called
+
+    def note(self, call: Call, result: Result, once: bool) -> None:
+        """Keep what a call came to.
+
+        Args:
+            call: as it was made.
+            result: what came of it.
+            once: whether making it again in this turn could only waste a step.
+        """
+        self.repeated = call.function if self.made(call) else ""
+        if result.ok:
+            self.done.add(call.function)
+            self.called |= {call_text(call.function, call.arguments)} if once else set()
 
     @property
     def said(self) -> str:

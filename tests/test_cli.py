@@ -183,6 +183,15 @@ def test_send_prints_the_answer_and_the_diff(shell: Shell) -> None:
     assert done.out.startswith("Hello Chad.\n--- a/core/human.yaml\n")
 
 
+def test_send_read_only_leaves_memory_as_it_is(shell: Shell) -> None:
+    """`send --read-only` answers and records what was said; core and archival memory differ by nothing."""
+    before = (shell.vault / "core/human.yaml").read_bytes()
+    done = shell.scripted("send", "My name is Chad.", "--read-only", replies=['{"message": "Hello Chad."}'])
+    assert done.out == "Hello Chad.\n"
+    assert (shell.vault / "core/human.yaml").read_bytes() == before
+    assert shell.here("search", "recall", "Chad", "--json").json["total"] == 2
+
+
 def test_log_show_and_diff_print_the_same_change(shell: Shell) -> None:
     """A change has rev, author, time, subject, trailers and its files' diffs, wherever it is printed."""
     shell.call("core_memory_append", label="human", content="Likes tea.")

@@ -38,7 +38,7 @@ def test_the_papers_seven_functions_are_the_default() -> None:
         "conversation_search(query, page)",
         "conversation_search_date(start_date, end_date, page)",
     ]
-    assert len(table.select([])) == 10
+    assert len(table.select([])) == 11
 
 
 def test_schema_follows_the_signature() -> None:

@@ -398,3 +398,67 @@ def test_another_model_may_take_over(make_agent: MakeAgent) -> None:
     assert agent.send(HELLO) == "One."
     agent.model = ScriptedModel([say("Two.")], window=3000)
     assert agent.send(HELLO) == "Two." and agent.window == 3000
+
+
+# -- the same call again --------------------------------------------------------------------------------------------
+
+SEARCH = call("archival_memory_search", missing="it", query="tea")
+
+
+def offered_in(agent: Agent, function: str) -> list[bool]:
+    """In which completions a function could be called."""
+    assert isinstance(agent.model, ScriptedModel)
+    return [f'"function\\": \\"{function}' in (grammar or "") for grammar in agent.model.grammars]
+
+
+def test_call_that_worked_is_not_made_twice_in_a_turn(make_agent: MakeAgent) -> None:
+    """The identical call is answered with what to do instead, and its function is left out of the next step."""
+    agent = make_agent([SEARCH, SEARCH, say("Nothing.")])
+    first, again, last = agent.run(HELLO)
+    assert first.result.ok and not again.result.ok and reply_of(last) == "Nothing."
+    assert again.result.text == (
+        "error: archival_memory_search was called with exactly these arguments in this turn, and it worked; "
+        "answer with send_message, or call something else"
+    )
+    assert offered_in(agent, "archival_memory_search") == [True, True, False]
+    assert agent.pager.counters.refused == 1
+
+
+def test_function_comes_back_after_the_step_and_the_call_after_the_turn(make_agent: MakeAgent) -> None:
+    """Other arguments are another call, and a new turn may ask for the same again."""
+    other = call("archival_memory_search", missing="it", query="coffee")
+    note = call("core_memory_append", missing="saving a new fact", label="human", content="Likes tea.")
+    agent = make_agent([SEARCH, SEARCH, note, other, say("Done."), SEARCH, say("Done.")])
+    assert [step.result.ok for step in agent.run(HELLO)] == [True, False, True, True, True]
+    assert [step.result.ok for step in agent.run(HELLO)] == [True, True]
+    assert offered_in(agent, "archival_memory_search") == [True, True, False, True, True, True, True]
+
+
+def test_call_that_failed_may_be_tried_again(make_agent: MakeAgent) -> None:
+    """Only success is remembered: a failed call is counted by the limit of failures alone."""
+    bad = call("core_memory_append", label="nobody", content="x")
+    agent = make_agent([bad, bad, say("Done.")])
+    assert [step.result.text for step in agent.run(HELLO)][:2] == [
+        "error: no block 'nobody'; the blocks are: persona, human"
+    ] * 2
+    assert agent.pager.counters.refused == 0
+
+
+def test_function_of_a_person_may_be_called_again(make_agent: MakeAgent) -> None:
+    """What a person's function says may differ from call to call: each call is run."""
+    rolled: list[int] = []
+
+    def roll() -> str:
+        """Roll a die."""
+        rolled.append(len(rolled))
+        return str(len(rolled))
+
+    agent = make_agent([call("roll"), call("roll"), say("One and two.")], functions=[roll])
+    assert [step.result.text for step in agent.run(HELLO)] == ["1", "2", "sent"]
+
+
+def test_without_guard_the_same_call_is_made_again(make_agent: MakeAgent) -> None:
+    """`without: [guard]`: what is called is run, as often as it is called."""
+    agent = make_agent([SEARCH, SEARCH, say("Nothing.")], files={"memory.yaml": "zone: UTC\nwithout: [guard]\n"})
+    assert [step.result.ok for step in agent.run(HELLO)] == [True, True, True]
+    assert offered_in(agent, "archival_memory_search") == [True, True, True]
