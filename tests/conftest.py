@@ -17,7 +17,7 @@ from memory_fs.events import Message
 from memory_fs.formats.block import new_block
 from memory_fs.formats.settings import DEFAULT_MODEL
 from memory_fs.llm import Turn
-from memory_fs.prompt import ANSWER
+from memory_fs.prompt import ANSWER, NOTES
 from memory_fs.testing import Reply, ScriptedModel, call, make_vault
 from memory_fs.vault import Vault
 
@@ -78,7 +78,7 @@ def say(message: str) -> Reply:
     """The completion that answers at once, in the pass that decides as in the one that words."""
 
     def reply(turns: Sequence[Turn]) -> str:
-        if turns[0].content.startswith(ANSWER):
+        if turns[0].content.startswith((ANSWER, NOTES)):
             return json.dumps({"message": message}, ensure_ascii=False)
         return call("send_message", missing="nothing", message=message)
 

@@ -23,7 +23,7 @@ from memory_fs.events import Message
 from memory_fs.formats.note import Note, parse_note, render_note
 from memory_fs.llm import Turn
 from memory_fs.llm.chat import FAMILIES, render
-from memory_fs.prompt import ANSWER, SUMMARY
+from memory_fs.prompt import ANSWER, NOTES, SUMMARY
 from memory_fs.queue_manager import ALERT
 from memory_fs.recall import Recall
 from memory_fs.show import inert
@@ -44,7 +44,7 @@ class Obedient(ScriptedModel):
 
     def _obey(self, turns: Sequence[Turn]) -> str:
         text = "\n".join(turn.content for turn in turns)
-        if turns[0].content.startswith((ANSWER, SUMMARY)):
+        if turns[0].content.startswith((ANSWER, NOTES, SUMMARY)):
             return json.dumps({"message": f"Done: {self.obeyed}"})
         if self._searches:
             return self._searches.pop(0)

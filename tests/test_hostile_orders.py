@@ -13,7 +13,7 @@ from markdown_it import MarkdownIt
 from memory_fs.events import Message
 from memory_fs.formats.note import parse_note
 from memory_fs.llm import Turn
-from memory_fs.prompt import ANSWER
+from memory_fs.prompt import ANSWER, NOTES
 from memory_fs.testing import ScriptedModel, call
 
 QUESTION = "What is the zebra doing on Friday?"
@@ -36,7 +36,7 @@ class Servant(ScriptedModel):
         self._order = call(function, **arguments)
 
     def _obey(self, turns: Sequence[Turn]) -> str:
-        if turns[0].content.startswith(ANSWER) or "core_memory_append" not in turns[0].content:
+        if turns[0].content.startswith((ANSWER, NOTES)) or "core_memory_append" not in turns[0].content:
             return json.dumps({"message": "As you wish."})
         return self._order
 

@@ -9,6 +9,7 @@ import pytest
 from conftest import MakeAgent, edit_by_hand, prompts_of, say
 
 from memory_fs.agent import Agent, reply_of
+from memory_fs.evidence import Evidence
 from memory_fs.formats.settings import QueueState
 from memory_fs.pager import Pager
 from memory_fs.records import Paging
@@ -42,7 +43,7 @@ def make_pager(tmp_path: Path) -> Iterator[MakePager]:
         vault = make_vault(tmp_path / f"vault{len(made)}", {**(files or COTTAGE), "memory.yaml": settings})
         made.append(Search(vault))
         made[-1].sync()
-        return Pager(made[-1], lambda: vault.settings, lambda text: len(text) // 4)
+        return Pager(made[-1], Evidence(made[-1]), lambda: vault.settings, lambda text: len(text) // 4)
 
     yield make
     for search in made:
