@@ -362,7 +362,7 @@ def test_every_word_of_a_note_finds_it(words: list[str]) -> None:
 
 
 FOREIGN = ["NOT OR x", "*:*", "*", "a:b", "x AND", "NOT", "[1 TO 2]", "b*", "?", "archival:dog", "id:dog"]
-MARKS = ["\x1f*", "\x1f=dog", "\x1f~november", "\x1f~29"]
+MARKS = ["\x1f*", "\x1f/dog", "\x1f=dog", "\x1f~november", "\x1f~29"]
 SCRAPS = ["", "   ", "\n", "?!", '"', '"a', '("', "\0", "\ud800"]
 HUGE = ["x" * 100_000, "我" * 100_000, '"a ' * 30_000, "a-" * 50_000]
 

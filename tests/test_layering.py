@@ -53,7 +53,7 @@ keeper
 lookup manifest
 records sealed
 analysis
-create merge revisions blame prune
+english create merge revisions blame prune
 vault history_prune
 recovery history_check
 transaction history journal
