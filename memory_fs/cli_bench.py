@@ -13,7 +13,7 @@ from memory_fs.cli_options import JsonOption, group, say
 if TYPE_CHECKING:
     from memory_fs.llm.llama import LlamaModel
 
-bench_app = group("Benchmarks: index, write, scale, decode, six, long, core-read. Each prints a table.")
+bench_app = group("Benchmarks: index, retrieval, write, scale, decode, six, long, core-read. Each prints a table.")
 ModelOption = Annotated[str, typer.Option("--model", help="A registry name or a GGUF file.")]
 DEFAULT = "qwen2.5-coder-1.5b-instruct"
 
@@ -44,6 +44,18 @@ def index(
     from memory_fs.bench.index import run
 
     _print([asdict(row) for row in run(passages, questions)], as_json)
+
+
+@bench_app.command("retrieval")
+def retrieval(
+    locomo: Annotated[Path, typer.Argument(help="A LoCoMo file.")],
+    limit: Annotated[int | None, typer.Option(min=1, help="Only so many conversations.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask the questions of long conversations: the share of their evidence among the first hits, milliseconds."""
+    from memory_fs.bench.retrieval import run
+
+    _print(run(locomo, limit), as_json)
 
 
 @bench_app.command("write")

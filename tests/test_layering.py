@@ -115,6 +115,7 @@ WRITERS = {
     "llm/kv": "checkpoints of the KV cache, derived as well",
     "llm/fetch": "model files, outside the vault",
     "llm/registry": "model files, outside the vault",
+    "bench/retrieval": "vaults of its own, in temporary folders",
     "bench/index": "vaults of its own, in temporary folders",
     "bench/conversation": "vaults of its own, in temporary folders",
     "bench/core_read": "vaults of its own, in temporary folders",
