@@ -2,7 +2,7 @@
 
 Only endings of grammar are taken off (plural, -ed, -ing), none that make another word: `nation` and `national` stay
 apart. A root is a key to compare, not a word to show: that of `live` is `liv`. What is no English word in plain letters
-is its own root. Words of other languages may lose an ending too; a search therefore counts a form less than the word.
+is its own root. A few words that differ fall together (`hope` and `hop`), and words of other languages may lose an ending too; a search therefore counts a form less than the word.
 
 This module is pure, and knows no index.
 """
@@ -17,7 +17,7 @@ _IRREGULAR = """
 become became, begin began begun, break broke broken, bring brought, build built, buy bought, catch caught, child
 children, choose chose chosen, come came, draw drew drawn, drink drank drunk, drive drove driven, eat ate eaten, fall
 fell fallen, feel felt, fight fought, find found, fly flew flown, foot feet, forget forgot forgotten, get got gotten,
-give gave given, go went gone goes, grow grew grown, hear heard, hide hid hidden, hold held, keep kept, knife knives,
+give gave given, go going goes went gone, grow grew grown, hear heard, hide hid hidden, hold held, keep kept, knife knives,
 know knew known, leave left, lend lent, lose lost, make made, man men, meet met, mouse mice, pay paid, person people,
 ride rode ridden, run ran, say said, see saw seen, sell sold, send sent, sing sang sung, sit sat, sleep slept, speak
 spoke spoken, spend spent, stand stood, swim swam swum, take took taken, teach taught, tell told, think thought, throw
@@ -41,12 +41,13 @@ def inflects(token: str) -> bool:
 def root(token: str) -> str:
     """What the forms of a word have in common."""
     word = _WORD_OF.get(token, token)
+    if len(word) > _SHORT and inflects(word):
+        word = _without_past(_without_plural(word))
     if len(word) <= _SHORT or not inflects(word):
         return word
-    word = _without_past(_without_plural(word))
     if word.endswith("y") and word[-2] not in "aeiou":
-        return word[:-1] + "i"
-    return word[:-1] if word.endswith("e") and len(word) > _SHORT else word
+        return word[:-1] + "i"  # movies, which lost its -ies, meets movie, which is about to lose its -e
+    return word.rstrip("e") or word
 
 
 def _without_plural(word: str) -> str:

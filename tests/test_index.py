@@ -720,7 +720,7 @@ def talk(notes: Notes, *said: str, first: int = 100) -> None:
 
 
 def test_a_message_takes_a_share_of_its_neighbours(notes: Notes) -> None:
-    """Of two equal messages the one beside a better match comes first; nothing is found that has no word of the query."""
+    """Of two equal messages the one beside a better match comes first; what has no word of the query is not found."""
     talk(notes, "Porto is far", "rain", "rain", "rain", "a ferry to the island?", "Porto is far", "rain")
     assert notes.find("ferry island Porto", "recall") == ["4", "5", "0"]
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from memory_fs.bench.table import percentile
 from memory_fs.create import create_vault
-from memory_fs.events import Message
+from memory_fs.events import Message, MessageRole
 from memory_fs.formats.day import day_path, render_message
 from memory_fs.recall import Recall
 from memory_fs.search import Search
@@ -99,7 +99,7 @@ def turns(conversation: Mapping[str, Any]) -> Iterator[Message]:
             moment = start.replace(tzinfo=UTC) + timedelta(seconds=place)
             if moment.date() != start.date():  # a talk past midnight stays with its session
                 moment = start.replace(hour=23, minute=59, second=59, tzinfo=UTC)
-            role = "user" if turn["speaker"] == conversation["speaker_a"] else "assistant"
+            role: MessageRole = "user" if turn["speaker"] == conversation["speaker_a"] else "assistant"
             (id,) = _ids([turn["dia_id"]])
             yield Message(id, moment, role, f"{turn['speaker']}: {turn['text']}", f"session-{number}", place + 1)
 
