@@ -1,8 +1,9 @@
 """Brings the forms of an English word to one root: `lives`, `lived` and `living`; `dog` and `dogs`; `go` and `went`.
 
 Only endings of grammar are taken off (plural, -ed, -ing), none that make another word: `nation` and `national` stay
-apart. A root is a key to compare, not a word to show: that of `live` is `liv`. What is no English word in plain letters
-is its own root. A few words that differ fall together (`hope` and `hop`), and words of other languages may lose an ending too; a search therefore counts a form less than the word.
+apart. A root is a key to compare, not a word to show: that of `live` is `liv`. What is no English word in plain
+letters is its own root. A few words that differ fall together (`hope` and `hop`), and words of other languages may
+lose an ending too; a search therefore counts a form less than the word.
 
 This module is pure, and knows no index.
 """
@@ -17,11 +18,11 @@ _IRREGULAR = """
 become became, begin began begun, break broke broken, bring brought, build built, buy bought, catch caught, child
 children, choose chose chosen, come came, draw drew drawn, drink drank drunk, drive drove driven, eat ate eaten, fall
 fell fallen, feel felt, fight fought, find found, fly flew flown, foot feet, forget forgot forgotten, get got gotten,
-give gave given, go going goes went gone, grow grew grown, hear heard, hide hid hidden, hold held, keep kept, knife knives,
-know knew known, leave left, lend lent, lose lost, make made, man men, meet met, mouse mice, pay paid, person people,
-ride rode ridden, run ran, say said, see saw seen, sell sold, send sent, sing sang sung, sit sat, sleep slept, speak
-spoke spoken, spend spent, stand stood, swim swam swum, take took taken, teach taught, tell told, think thought, throw
-threw thrown, tooth teeth, understand understood, wear wore worn, wife wives, win won, woman women, write wrote
+give gave given, go going goes went gone, grow grew grown, hear heard, hide hid hidden, hold held, keep kept, knife
+knives, know knew known, leave left, lend lent, lose lost, make made, man men, meet met, mouse mice, pay paid, person
+people, ride rode ridden, run ran, say said, see saw seen, sell sold, send sent, sing sang sung, sit sat, sleep slept,
+speak spoke spoken, spend spent, stand stood, swim swam swum, take took taken, teach taught, tell told, think thought,
+throw threw thrown, tooth teeth, understand understood, wear wore worn, wife wives, win won, woman women, write wrote
 written
 """
 _WORD_OF = {form: group.split()[0] for group in _IRREGULAR.split(",") for form in group.split()[1:]}
