@@ -15,9 +15,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
+
+from memory_fs.english import root
 
 MAX_TOKEN = 64  # characters; a longer word is cut into pieces that follow each other, so it is still found whole
 MAX_QUERY = 10_000  # characters of a query that are read
@@ -236,6 +238,11 @@ class Posting:
     weight: float = 0.0
 
 
+def form_mark(root: str) -> str:
+    """The token of records that have another form of a word than its root; no text can contain it."""
+    return "\x1f/" + root
+
+
 def postings(sections: Iterable[tuple[str, float]], marks: Iterable[str] = ()) -> dict[str, Posting]:
     """Every token of a record.
 
@@ -255,5 +262,15 @@ def postings(sections: Iterable[tuple[str, float]], marks: Iterable[str] = ()) -
                 posting.weight += weight
             place += 1
         place += 2
+    found.update(_forms(found, place))
     found.update((mark, Posting([place], 1.0)) for mark in marks)
     return found
+
+
+def _forms(found: Mapping[str, Posting], place: int) -> dict[str, Posting]:
+    """A token for each root that differs from its words; it has their weight and stands nowhere in particular."""
+    forms: dict[str, Posting] = {}
+    for token, posting in found.items():
+        if (common := root(token)) != token:
+            forms.setdefault(form_mark(common), Posting([place])).weight += posting.weight
+    return forms

@@ -48,6 +48,18 @@ def index(
     print_rows([asdict(row) for row in run(passages, questions)], as_json)
 
 
+@bench_app.command("retrieval")
+def retrieval(
+    locomo: Annotated[Path, typer.Argument(help="A LoCoMo file.")],
+    limit: Annotated[int | None, typer.Option(min=1, help="Only so many conversations.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask the questions of long conversations: the share of their evidence among the first hits, milliseconds."""
+    from memory_fs.bench.retrieval import run
+
+    print_rows(run(locomo, limit), as_json)
+
+
 @bench_app.command("write")
 def write(
     notes: Annotated[int, typer.Option(help="Notes that are there before.")] = 2600,

@@ -38,7 +38,7 @@ from memory_fs.keeper import Change, Damaged, Documents, Keeper, Manifest, Seale
 from memory_fs.records import Document, Hit, Page, id_mark, pack, size, terms, ticks, unpack
 
 _TIERS, _FULL_TIER = ((64, 512), (8, 64), (0, 8)), 8  # live documents of a segment; so many segments are a tier
-_FORMAT = 3  # raise it when tokens, fields or the manifest change: older indexes are then rebuilt
+_FORMAT = 4  # raise it when tokens, fields or the manifest change: older indexes are then rebuilt
 
 
 class _Places(formats.Positions):
@@ -145,6 +145,7 @@ _SCHEMA = fields.Schema(
     recall=_Words(),
     date=fields.COLUMN(columns.NumericColumn("q")),
     size=fields.COLUMN(columns.NumericColumn("I")),
+    place=fields.COLUMN(columns.NumericColumn("q")),
     order=fields.COLUMN(columns.VarBytesColumn(write_offsets_cutoff=0)),
     packed=fields.COLUMN(columns.VarBytesColumn(write_offsets_cutoff=0)),
 )
@@ -205,6 +206,10 @@ class _Shelf:
             self._sizes[number] = self._column("size", number)
         return self._sizes[number]
 
+    def place(self, number: int) -> int:
+        """Where it stands in a talk; 0 for what stands alone."""
+        return int(self._column("place", number))
+
     def mean_size(self, kind: str) -> float:
         """How long the documents of a kind are on average."""
         return self.manifest.sizes[kind] / (self.manifest.kinds[kind] or 1) or 1.0
@@ -244,6 +249,7 @@ class _Shelf:
                 order=f"{document.id}\0{ref}".encode("utf-8", "surrogatepass"),
                 date=ticks(document.date),
                 size=size(document),
+                place=document.place,
                 packed=pack(ref, document),
                 **{document.kind: terms(document)},
             )

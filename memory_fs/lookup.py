@@ -2,27 +2,33 @@
 
 The index supplies one thing, where tokens stand (`Postings`). The rest is arithmetic on sets, here: what a query
 requires and excludes, BM25 (Robertson and Zaragoza 2009, with title words weighted before saturation, as BM25F does),
-the order of equals, pages. No query language of any library sees a text, so nothing in a text can be an operator.
+what neighbours in a talk lend each other (docs/decisions/040-retrieval.md), the order of equals, pages. No query
+language of any library sees a text, so nothing in a text can be an operator.
 
 It does not know how or where postings are kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise, takewhile
 from math import ceil, log
 from typing import Protocol
 
-from memory_fs.analysis import Part, Query, parse
+from memory_fs.analysis import Part, Query, form_mark, parse
+from memory_fs.english import inflects, root
 from memory_fs.records import EVERY, Document, Hit, Page, date_word, day_mark, hit, id_mark, tag_mark, text_mark, ticks
 
 _B, _K1 = 0.75, 1.2  # BM25: how much length counts, and how soon repetition stops to count
 _LONG_RUN = 4  # characters; a longer run without spaces is rather a sentence than a word
 
+_FORM = 0.3  # what `dogs` counts where `dog` was asked for
+_SHARES = (0.5, 0.3)  # what a message takes of its neighbours, of the next and of the one after that, on either side
+
 Matches = dict[int, float]  # document number -> how much of it there is
+Beside = Sequence[tuple[float, dict[int, int]]]  # shares, each with document number -> the one that takes it
 
 
 class Postings(Protocol):
@@ -38,6 +44,10 @@ class Postings(Protocol):
 
     def size(self, number: int) -> int:
         """How long a document is."""
+        ...
+
+    def place(self, number: int) -> int:
+        """Where a message stands in the talk; 0 for a document that stands alone."""
         ...
 
     def mean_size(self, kind: str) -> float:
@@ -127,18 +137,19 @@ class _Lookup:
 
     def run(self) -> Matches:
         """Document number -> score; 0.0 for all when there is nothing to rank by."""
-        scores: Matches = {}
-        for part in self._asked.any:
-            self._rank(scores, self._ways(part))
-        needed = [self._ways(part) for part in self._asked.required if part.tokens]
-        for ways in needed:
-            self._rank(scores, ways)
+        needed = [self._ways(part, self._having) for part in self._asked.required if part.tokens]
+        ranking = [self._ways(part, self._in_any_form) for part in self._asked.any]
+        terms = [matches for ways in (*ranking, *needed) for matches in ways]
+        found: set[int] = set().union(*terms)
         if not self._asked.any and not needed and self._filtered():
-            scores = dict.fromkeys(self._having(EVERY), 0.0)
-        kept = self._sift(scores, needed)
+            found = set(self._having(EVERY))
+        scores = dict.fromkeys(self._sift(found, needed), 0.0)
+        beside = self._beside(scores)
+        for matches in terms:
+            self._rank(scores, matches, beside)
         for word in (token for part in self._asked.any for token in part.tokens):  # a date ranks, it does not find
-            self._rank(scores, [self._having(date_word(word))])
-        return {number: scores[number] for number in kept}
+            self._rank(scores, self._having(date_word(word)))
+        return scores
 
     def _filtered(self) -> bool:
         asked = self._request
@@ -154,7 +165,7 @@ class _Lookup:
         if self._request.any_tags:
             kept &= {number for tag in self._request.any_tags for number in self._having(tag_mark(tag))}
         for part in self._asked.excluded:
-            kept.difference_update(*self._ways(part))
+            kept.difference_update(*self._ways(part, self._having))
         if self._request.since:
             since = ticks(self._request.since)
             kept = {number for number in kept if self._postings.date(number) >= since}
@@ -163,22 +174,38 @@ class _Lookup:
             kept = {number for number in kept if self._postings.date(number) < until}
         return kept
 
-    def _rank(self, scores: Matches, ways: Iterable[Matches]) -> None:
-        """Add the BM25 score of each way to satisfy a part."""
-        for matches in ways:
-            rarity = log(1 + (self._count - len(matches) + 0.5) / (len(matches) + 0.5)) * (_K1 + 1)
-            for number, weight in matches.items():
-                length = self._postings.size(number) / self._mean
-                score = rarity * weight / (weight + _K1 * (1 - _B + _B * length))
-                scores[number] = scores.get(number, 0.0) + score
+    def _beside(self, numbers: Iterable[int]) -> Beside:
+        """Who stands near whom in the talk, of these documents alone: what is left out lends nothing either."""
+        if self._request.kind != "recall":  # notes stand alone; not asking each of them saves a third of the time
+            return ()
+        places = {number: place for number in numbers if (place := self._postings.place(number))}
+        numbered = {place: number for number, place in places.items()}
+        return [
+            (share, {number: numbered[place + step] for number, place in places.items() if place + step in numbered})
+            for distance, share in enumerate(_SHARES, 1)
+            for step in (-distance, distance)
+        ]
 
-    def _ways(self, part: Part) -> list[Matches]:
-        """The ways to satisfy one part of the query, each with what it finds."""
+    def _rank(self, scores: Matches, matches: Matches, beside: Beside = ()) -> None:
+        """Add the BM25 score of one way to satisfy a part; a message takes a share of what its neighbours have."""
+        rarity = log(1 + (self._count - len(matches) + 0.5) / (len(matches) + 0.5)) * (_K1 + 1)
+        size, least, slope = self._postings.size, 1 - _B, _B / self._mean
+        own = {number: matches[number] / (least + slope * size(number)) for number in matches if number in scores}
+        weights = dict(own) if beside else own
+        for share, neighbours in beside:
+            for number in own.keys() & neighbours.keys():
+                near = neighbours[number]
+                weights[near] = weights.get(near, 0.0) + share * own[number]
+        for number, weight in weights.items():
+            scores[number] += rarity * weight / (weight + _K1)
+
+    def _ways(self, part: Part, look: Callable[..., Matches]) -> list[Matches]:
+        """The ways to satisfy one part of the query, each with what it finds; `look` is how its words are looked up."""
         ways = [self._having(tag_mark(part.tag))] if part.tag else []
         ways += [self._having(day_mark(part.day))] if part.day else []
         if not part.tokens:
             return ways
-        ways.append(self._having(*part.tokens))
+        ways.append(look(*part.tokens))
         sentence = part.kind == "run" and len(part.tokens) > _LONG_RUN
         if part.kind == "exact" or (ways[-1] and not sentence):
             return ways
@@ -191,3 +218,17 @@ class _Lookup:
 
     def _having(self, *tokens: str) -> Matches:
         return self._postings.matches(self._request.kind, tokens)
+
+    def _in_any_form(self, *tokens: str) -> Matches:
+        """As `_having`; a single English word also in its other forms, which count less."""
+        exact = self._having(*tokens)
+        if len(tokens) > 1 or not inflects(tokens[0]):
+            return exact
+        common = root(tokens[0])
+        found: Matches = {}
+        for matches in (self._having(form_mark(common)), exact if common == tokens[0] else self._having(common)):
+            for number, weight in matches.items():
+                found[number] = found.get(number, 0.0) + _FORM * weight
+        for number, weight in exact.items():  # these are in one of the two as well
+            found[number] += (1 - _FORM) * weight
+        return found

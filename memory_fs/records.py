@@ -71,6 +71,7 @@ class Document:
         tags: searched too, and to filter by.
         source: the citation to show; not searched.
         role: of a message: who spoke. A name is searched too, `user` and `assistant` are not.
+        place: of a message: its neighbours in the talk have the numbers beside its own; 0 stands alone.
     """
 
     id: str
@@ -82,6 +83,7 @@ class Document:
     tags: tuple[str, ...] = ()
     source: str = ""
     role: str = ""
+    place: int = 0
 
 
 @dataclass(frozen=True)
@@ -211,7 +213,7 @@ def pack(ref: str, document: Document) -> bytes:
     offset = document.date.utcoffset()
     seconds = None if offset is None else offset.total_seconds()
     one = document
-    kept = (ref, seconds, one.id, one.kind, one.path, one.text, one.title, one.tags, one.source, one.role)
+    kept = (ref, seconds, one.id, one.kind, one.path, one.text, one.title, one.tags, one.source, one.role, one.place)
     return json.dumps(kept, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 

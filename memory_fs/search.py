@@ -6,19 +6,21 @@ each; of recall only what the person and the agent said to each other, so that a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from hashlib import sha256
 from typing import Any
 
 from memory_fs.disk import INNER
+from memory_fs.events import Message
 from memory_fs.formats.day import day_of, decode_day, parse_day
 from memory_fs.formats.note import Note, parse_note
 from memory_fs.index import Document, Hit, Index, Page
 from memory_fs.vault import Vault
 
 SPOKEN = ("user", "assistant")
+_DAY = 1 << 24  # more places than a day has messages
 
 
 class Search:
@@ -91,10 +93,10 @@ class Search:
         if day is None or data is None:
             return []
         messages, _ = parse_day(decode_day(data), day)
+        spoken = [message for message in messages if message.role in SPOKEN]
         return [
-            Document(id=m.id, kind="recall", path=path, text=m.content, date=m.time, role=m.role)
-            for m in messages
-            if m.role in SPOKEN
+            Document(id=m.id, kind="recall", path=path, text=m.content, date=m.time, role=m.role, place=place)
+            for m, place in zip(spoken, _places(day, spoken), strict=True)
         ]
 
     def _note(self, path: str, note: Note) -> Document:
@@ -121,6 +123,15 @@ class Search:
         if self._index is not None:
             self._index.close()
             self._index = None
+
+
+def _places(day: date, messages: Sequence[Message]) -> Iterator[int]:
+    """A number for each message of a day: one more than the last, two more where another session begins."""
+    place, session = day.toordinal() * _DAY, ""
+    for message in messages:
+        place += 1 if message.session == session else 2
+        session = message.session
+        yield place
 
 
 __all__ = ["SPOKEN", "Hit", "Page", "Search"]

@@ -362,7 +362,7 @@ def test_every_word_of_a_note_finds_it(words: list[str]) -> None:
 
 
 FOREIGN = ["NOT OR x", "*:*", "*", "a:b", "x AND", "NOT", "[1 TO 2]", "b*", "?", "archival:dog", "id:dog"]
-MARKS = ["\x1f*", "\x1f=dog", "\x1f~november", "\x1f~29"]
+MARKS = ["\x1f*", "\x1f=otter", "\x1f~november", "\x1f~29"]
 SCRAPS = ["", "   ", "\n", "?!", '"', '"a', '("', "\0", "\ud800"]
 HUGE = ["x" * 100_000, "我" * 100_000, '"a ' * 30_000, "a-" * 50_000]
 
@@ -370,6 +370,7 @@ HUGE = ["x" * 100_000, "我" * 100_000, '"a ' * 30_000, "a-" * 50_000]
 @pytest.mark.parametrize("query", [*FOREIGN, *MARKS, *SCRAPS, *HUGE])
 def test_no_text_is_an_error_or_an_operator(pets: Notes, query: str) -> None:
     """Syntax of other query languages, our own marks, huge and broken texts find nothing that they do not name."""
+    pets.note("otter", "It swims.")
     assert pets.find(query) == []
     assert len(pets.said) == 1
 
@@ -687,3 +688,45 @@ def test_the_index_shows_what_it_holds(pets: Notes) -> None:
     """Its repr counts the records."""
     pets.sync()
     assert repr(pets.index) == "Index(3 archival, 0 recall)"
+
+
+# --- word forms and neighbours ---------------------------------------------------------------------------------------
+
+
+def test_forms_of_a_word_find_each_other_and_the_word_itself_comes_first(notes: Notes) -> None:
+    """Plural, -ed, -ing and irregular forms meet, whichever is asked for; the form that was asked for ranks above."""
+    for word in ("living", "lives", "lived", "live"):
+        notes.note(word, f"Chad {word} there", date=NOON)
+    for word in ("live", "lives", "lived", "living"):
+        found = notes.find(word)
+        assert found[0] == word and len(found) == 4
+    notes.note("went", "She went home.")
+    assert notes.find("where did she go?") == ["went"]
+
+
+def test_quoted_and_excluded_words_stay_as_they_are(notes: Notes) -> None:
+    """A phrase finds, and an exclusion drops, the very words alone."""
+    notes.note("one", "a dog")
+    notes.note("many", "some dogs")
+    assert notes.find('"dogs"') == ["many"]
+    assert notes.find("dog -dogs") == ["one"]
+
+
+def talk(notes: Notes, *said: str, first: int = 100) -> None:
+    """Messages of one day that follow each other; the ids are their numbers."""
+    path = f"recall/{first}.md"
+    messages = (Document(str(n), "recall", path, text, NOON, place=first + n) for n, text in enumerate(said))
+    notes.put(path, *messages)
+
+
+def test_a_message_takes_a_share_of_its_neighbours(notes: Notes) -> None:
+    """Of two equal messages the one beside a better match comes first; what has no word of the query is not found."""
+    talk(notes, "Porto is far", "rain", "rain", "rain", "a ferry to the island?", "Porto is far", "rain")
+    assert notes.find("ferry island Porto", "recall") == ["4", "5", "0"]
+
+
+def test_what_is_left_out_lends_nothing(notes: Notes) -> None:
+    """A message that filters or exclusions leave out does not lift its neighbours."""
+    talk(notes, "Porto is far", "a ferry, blue", "rain", "rain", "rain", "Porto is far")
+    scores = {hit.id: hit.score for hit in notes.page("Porto ferry -blue", "recall").hits}
+    assert set(scores) == {"0", "5"} and scores["0"] == scores["5"]

@@ -56,7 +56,7 @@ keeper
 lookup manifest
 records sealed
 analysis
-create merge revisions blame prune
+english create merge revisions blame prune
 vault history_prune
 recovery history_check
 transaction history journal
@@ -120,6 +120,7 @@ WRITERS = {
     "llm/kv": "checkpoints of the KV cache, derived as well",
     "llm/fetch": "model files, outside the vault",
     "llm/registry": "model files, outside the vault",
+    "bench/retrieval": "vaults of its own, in temporary folders",
     "bench/index": "vaults of its own, in temporary folders",
     "bench/conversation": "vaults of its own, in temporary folders",
     "bench/vaults": "vaults of its own, in temporary folders",

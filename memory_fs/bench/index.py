@@ -150,7 +150,7 @@ def _scan(subject: InVault, notes: Sequence[Document]) -> list[Row]:
     looked_up, scanned, wrong = [], [], 0
     for word in words:
         start = time.perf_counter()
-        page = subject.search(word, len(notes))
+        page = subject.search(f'"{word}"', len(notes))  # as it stands, without its other forms
         looked_up.append(time.perf_counter() - start)
         start = time.perf_counter()
         near = [note for note in notes if word in note.text.lower() or word in note.title.lower()]
