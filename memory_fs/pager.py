@@ -180,10 +180,11 @@ class Pager:
         if not settings.has("clock"):
             return state
         budget, held = int(window * settings.working_set), {frame.page for frame in state.frames}
+        pinned = self._pinned(held | {one.page for one in paging.pages})
         for one in paging.pages:
             if one.why == "prefetch" and one.page in held and one.page not in paging.used:
                 continue  # it is there, and nobody used it
-            state = admit(state, one.page, one.why, paging.number, self._size, budget, self._pinned())
+            state = admit(state, one.page, one.why, paging.number, self._size, budget, pinned)
         return state
 
     def keep(self, state: QueueState, paging: Paging, window: int) -> QueueState:
@@ -217,8 +218,10 @@ class Pager:
             self._sizes[text] = self._count(text)
         return self._sizes[text]
 
-    def _pinned(self) -> frozenset[str]:
-        return frozenset()
+    def _pinned(self, pages: Iterable[str]) -> frozenset[str]:
+        """Those of some pages that a person pinned: they never leave the working set."""
+        hits = {page: self.hit(page) for page in pages}
+        return frozenset(page for page, hit in hits.items() if hit and self._search.pinned(hit))
 
 
 def page_of(hit: Hit) -> str:

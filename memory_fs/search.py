@@ -66,6 +66,11 @@ class Search:
         self.sync()
         return self.index.get(kind, record_id)
 
+    def pinned(self, hit: Hit) -> bool:
+        """Whether a record is a note that says `priority: pinned`, as it is on disk now."""
+        text = self.vault.read(hit.path) if hit.kind == "archival" else None
+        return text is not None and parse_note(text, hit.path).pinned
+
     def version(self) -> str:
         """Changes with every note that is written, edited, moved or deleted; messages leave it as it is."""
         self.sync()

@@ -78,6 +78,7 @@ def step_json(step: Step) -> dict[str, Any]:
         "ok": step.result.ok,
         "result": step.result.text,
         "changes": changes_json(step.changes),
+        "pages": [{"page": one.page, "why": one.why, "cause": one.cause} for one in step.pages],
         "tokens": step.tokens(),
         "seconds": round(step.seconds, 3),
         "ended": step.ended,

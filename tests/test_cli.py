@@ -176,6 +176,16 @@ def check_send(found: dict[str, Any], reply: str) -> None:
     assert (last["function"], last["arguments"]["message"], found["reply"]) == ("send_message", reply, reply)
 
 
+def test_send_names_the_pages_that_came_in(shell: Shell) -> None:
+    """Each step says which notes and messages it brought into context, why and by what."""
+    shell.call("archival_memory_insert", content="The boiler of the cottage was serviced in October.")
+    question = "When was the boiler of the cottage serviced?"
+    done = shell.scripted("send", question, "--json", replies=['{"message": "In October."}'])
+    (step,) = done.json["steps"]
+    (page,) = step["pages"]
+    assert page["page"].startswith("archival/") and (page["why"], page["cause"]) == ("fault", question)
+
+
 def test_send_prints_the_answer_and_the_diff(shell: Shell) -> None:
     """Without --json a person reads the answer, then what was written to memory."""
     save = call("core_memory_append", missing="saving a new fact", label="human", content="Name: Chad.")

@@ -234,8 +234,9 @@ ARGUMENTS: dict[str, Any] = {
     "tags": ["tea"],
     "page": 1,
     "line": 0,
+    "id": "k3f9x2",
 }
-PLACES = ("label", "start_date", "end_date")  # arguments that name something: nothing hostile is taken for one
+PLACES = ("label", "start_date", "end_date", "id")  # arguments that name something: nothing hostile is taken for one
 FUNCTIONS = {function.name: function for function in default_table().select(())}
 
 

@@ -15,6 +15,7 @@ from memory_fs.formats.strict_yaml import PRINTABLE, Mapping, Scalar, load_mappi
 
 BOM = "\ufeff"
 DEFAULT_LIMIT = 2000
+PINNED = "pinned"  # the `priority` of what stays in context
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Block:
         label: its name, which is the file's stem.
         value: what the model sees and edits; the line end that closes a YAML `|` scalar is not part of it.
         limit: characters that `value` may hold.
+        pinned: whether a person wrote `priority: pinned`.
         warnings: what a person should know, for example a value over its limit.
     """
 
@@ -34,6 +36,7 @@ class Block:
     read_only: bool
     value: str
     warnings: tuple[str, ...] = ()
+    pinned: bool = False
 
     @property
     def used(self) -> int:
@@ -75,6 +78,7 @@ def parse_block(text: str, label: str, path: str | None = None) -> Block:
         read_only=_typed(found, "read_only", bool, False, path),
         value=value,
         warnings=tuple(warnings),
+        pinned=data.get("priority") == PINNED,
     )
 
 

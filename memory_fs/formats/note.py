@@ -14,7 +14,7 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 from memory_fs.errors import FormatError
-from memory_fs.formats.block import BOM
+from memory_fs.formats.block import BOM, PINNED
 from memory_fs.formats.strict_yaml import Mapping, load_mapping, scalar
 
 _HEAD = re.compile(r"---[ \t]*\r?\n(.*?)(?:^---[ \t]*(?:\r?\n|\Z))", re.DOTALL | re.MULTILINE)
@@ -33,6 +33,7 @@ class Note:
         text: the body without the line end that closes the file.
         source: where it came from, as the front matter says it: data, never a reason to trust it.
         warnings: what was ignored, with its line.
+        pinned: whether the front matter says `priority: pinned`.
     """
 
     id: str
@@ -42,6 +43,7 @@ class Note:
     tags: tuple[str, ...] = ()
     source: MappingType[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    pinned: bool = False
 
     @property
     def citation(self) -> str:
@@ -79,6 +81,7 @@ def parse_note(text: str, path: str) -> Note:
         tags=_tags(data.get("tags"), say),
         source=_source(data.get("source"), say),
         warnings=(*warnings, *say.told),
+        pinned=data.get("priority") == PINNED,
     )
 
 
@@ -168,6 +171,8 @@ def render_note(note: Note) -> str:
     lines.append(f"tags: {scalar(list(note.tags))}")
     if note.source:
         lines.append(f"source: {scalar(dict(note.source))}")
+    if note.pinned:
+        lines.append(f"priority: {PINNED}")
     return "\n".join([*lines, "---", note.text]) + "\n"
 
 
