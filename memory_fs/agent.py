@@ -28,7 +28,7 @@ from memory_fs.formats.settings import QueueState
 from memory_fs.functions import Function, FunctionTable
 from memory_fs.llm import Flag, Model
 from memory_fs.memory_functions import PAPER, WRITING, Memory, default_table
-from memory_fs.offer import offer, refusal
+from memory_fs.offer import offer, refusal, revised
 from memory_fs.pager import Pager
 from memory_fs.policy import judges
 from memory_fs.pressure import MemoryPressure
@@ -189,8 +189,9 @@ class Agent:
         known = len(turn.paging.pages)
         if turn.steps == 1:
             turn.answerable = self._answering.page_in(turn)
-        offered, rules = offer(turn, self.core.blocks(), self.functions(), self.vault.settings)
-        call = self._decide(turn, offered, rules, passes)
+        blocks, settings = self.core.blocks(), self.vault.settings
+        offered, rules = offer(turn, blocks, self.functions(), settings)
+        call = revised(turn, blocks, offered, settings) or self._decide(turn, offered, rules, passes)
         if isinstance(call, Call) and call.function == "send_message" and "message" not in call.arguments:
             text = self._answering.word(turn, self.window, self.on_text, passes)
             call = replace(call, arguments={"message": text})

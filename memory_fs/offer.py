@@ -14,6 +14,7 @@ from memory_fs.events import Call, Result
 from memory_fs.formats.block import Block
 from memory_fs.formats.settings import Settings
 from memory_fs.functions import Function, grammar
+from memory_fs.revision import revision
 from memory_fs.steps import Turn
 
 
@@ -47,6 +48,8 @@ def offer(
     if settings.has("guard"):
         names = [name for name in names if name != turn.repeated]
         names = policy.offered(names, message, memory, not turn.done, room, turn.answerable, turn.warned)
+        if replaced and not policy.tells(message) and "send_message" in names:
+            names = ["send_message"]  # what was said stands in memory
     if turn.steps >= settings.max_steps and "send_message" in names:
         names = ["send_message"]
     offered = [function for function in functions if function.name in names]
@@ -54,6 +57,18 @@ def offer(
     beat = settings.heartbeat == "requested"
     bare = "send_message" if settings.has("wording") else ""
     return offered, grammar(offered, heartbeat=beat, choices=choices, bare=bare, lines=judged)
+
+
+def revised(turn: Turn, blocks: Sequence[Block], offered: Sequence[Function], settings: Settings) -> Call | None:
+    """The call that puts a statement in the place of the line that it says anew; None where the model decides."""
+    if not settings.has("verdicts") or turn.done or "core_memory_replace" not in {one.name for one in offered}:
+        return None
+    for block in blocks:
+        found = None if block.read_only or block.pinned else revision(_lines_once(block), turn.said)
+        if found and block.label != "persona":
+            ways = {"label": block.label, "old_content": found.old, "new_content": found.new}
+            return Call("core_memory_replace", ways, known=f"{found.old} - no longer true", missing="the new line")
+    return None
 
 
 def refusal(turn: Turn, call: Call, offered: Sequence[Function], settings: Settings) -> Result | None:

@@ -12,6 +12,7 @@ from collections.abc import Collection
 from itertools import pairwise
 
 from memory_fs.analysis import tokens
+from memory_fs.english import root
 
 SEARCHES = ("archival_memory_search", "conversation_search", "conversation_search_date")
 WRITES = ("core_memory_append", "core_memory_replace", "archival_memory_insert")
@@ -49,6 +50,11 @@ def stated(text: str) -> str:
     return " ".join(sentence for sentence in _SENTENCE.findall(text) if not _is_question(sentence))
 
 
+def sentences(text: str) -> list[str]:
+    """The sentences of a text, without what stands around them."""
+    return [sentence.strip() for sentence in _SENTENCE.findall(text) if sentence.strip()]
+
+
 def tells(text: str) -> bool:
     """Whether a message says something about the person who wrote it."""
     said = stated(text)
@@ -70,21 +76,21 @@ def is_news(text: str, memory: str) -> bool:
 
 def _covered(text: str, memory: str) -> float:
     """The share of a text's weighty tokens that are in a memory text; 1 where it has none."""
-    said = _weighty(text)
-    return len(said & _weighty(memory)) / len(said) if said else 1.0
+    said = topic(text)
+    return len(said & topic(memory)) / len(said) if said else 1.0
 
 
-def _weighty(text: str) -> set[str]:
-    """The tokens that carry meaning; of scripts without spaces, pairs of characters."""
+def topic(text: str) -> set[str]:
+    """What a text is about: the roots of words that carry meaning; of scripts without spaces, pairs of characters."""
     found = tokens(text)
-    spaced = {t for t in found if len(t) > 2 and t not in _THIN and t not in _SELF}
+    spaced = {root(t) for t in found if len(t) > 2 and t not in _THIN and t not in _SELF}
     signs = [t if len(t) == 1 and ord(t) > 0x2E80 else "" for t in found]
     return spaced | {a + b for a, b in pairwise(signs) if a and b}
 
 
 def judges(text: str) -> bool:
     """Whether a message may make something that is in memory untrue: it states, and has something to state."""
-    return tells(text) or len(_weighty(stated(text))) > 1
+    return tells(text) or len(topic(stated(text))) > 1
 
 
 def offered(
@@ -112,7 +118,7 @@ def offered(
     # A person's own functions stay on offer: what they are good for is not known here.
     answer = [name for name in names if name not in (*SEARCHES, *WRITES)]
     if tells(message):
-        news = must_save and is_news(message, memory) and (first or len(_weighty(message)) <= SHORT)
+        news = must_save and is_news(message, memory) and (first or len(topic(message)) <= SHORT)
         if not first and not news and "send_message" in names:
             return answer  # it is saved: all that is left is to answer
         useless |= set(SEARCHES)
@@ -136,6 +142,6 @@ def worth_judging(lines: list[str], message: str) -> list[str]:
         lines: of core memory, oldest first.
         message: what the person said.
     """
-    said = _weighty(message)
-    ranked = sorted(range(len(lines)), key=lambda n: (len(said & _weighty(lines[n])), n), reverse=True)
+    said = topic(message)
+    ranked = sorted(range(len(lines)), key=lambda n: (len(said & topic(lines[n])), n), reverse=True)
     return [lines[n] for n in sorted(ranked[:JUDGED])]

@@ -50,8 +50,8 @@ class Step:
 
     @property
     def prompt(self) -> Prompt:
-        """What the first pass saw that decided or worded."""
-        return next(item.prompt for item in self.passes if item.kind != "summarise")
+        """What the first pass saw that decided or worded; empty where code decided."""
+        return next((item.prompt for item in self.passes if item.kind != "summarise"), Prompt((), ()))
 
     @property
     def diff(self) -> str:

@@ -36,6 +36,7 @@ testing loading starter progress
 doctor
 agent past
 offer pressure answering
+revision
 writer
 draft
 steps
@@ -93,6 +94,7 @@ EXCEPTIONS = {
     "vault": "a change is where disk, transaction, history, journal and recovery meet",
     "watch": "a vault, its search and what the system tells of edits are put together",
     "answering": "an answer is where core memory, the talk, pages and the model's words meet",
+    "offer": "what a step may call is where the rules, a revision, the table and the turn meet",
     "past": "what a prompt is made of meets once more",
     "pressure": "an alert and a flush touch queue, prompt, summary and vault",
 }
