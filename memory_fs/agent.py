@@ -38,6 +38,7 @@ from memory_fs.recall import Recall
 from memory_fs.search import Search
 from memory_fs.steps import Pass, Step, Turn, reply_of, tokens_of
 from memory_fs.vault import Transaction, Vault
+from memory_fs.write_back import WriteBack
 from memory_fs.writer import Writer
 
 CALL_TOKENS = 400  # the longest call the model may write, tokens
@@ -91,6 +92,12 @@ class Agent:
         self.table = table or default_table()
         self.executor = Executor(self.table, read_only)
         self.own = tuple(self.table.add(function).name for function in functions)
+        self._write_back = WriteBack(
+            self.core,
+            self.archival,
+            self.pager.counters,
+            lambda: self.vault.settings.has("write_back") and not read_only,
+        )
         self.on_text = on_text
         self._say = say
         self.cancel = Flag()
@@ -107,7 +114,7 @@ class Agent:
         self._model = model
         self._writer = Writer(model, self.cancel)
         self._answering = Answering(self.vault, self.core, self.queue, self.pager, self._writer, self.cancel)
-        self._pressure = MemoryPressure(self.vault, model, self.queue, self._writer, self._compile)
+        self._pressure = MemoryPressure(self.vault, model, self.queue, self._writer, self._write_back, self._compile)
 
     def warm(self) -> None:
         """Let the model read the instructions before the first message comes; quick when it has read them before."""

@@ -18,6 +18,7 @@ from memory_fs.prompt import Prompt
 from memory_fs.queue_manager import ALERT, QueueManager
 from memory_fs.steps import Pass, Turn
 from memory_fs.vault import Transaction, Vault
+from memory_fs.write_back import WriteBack
 from memory_fs.writer import Writer
 
 LEAST = 64  # tokens that must be left for a message
@@ -32,9 +33,11 @@ class MemoryPressure:
         model: Model,
         queue: QueueManager,
         writer: Writer,
+        write_back: WriteBack,
         compiled: Callable[[QueueState], Prompt],
     ) -> None:
-        """Args: vault, model, queue, writer: the agent's; compiled: the prompt for a state of the queue."""
+        """Args: vault, model, queue, writer, write_back: the agent's; compiled: the prompt for a state of the queue."""
+        self._write_back = write_back
         self._vault = vault
         self._model = model
         self._queue = queue
@@ -113,7 +116,7 @@ class MemoryPressure:
         new, evicted = self._queue.flush(state, self.measure, target, summarise)
         if not evicted:
             return passes, []
-        gone = {message.ref for message in evicted}
+        gone, left_behind = {message.ref for message in evicted}, self._write_back.unsaved(evicted)
 
         def work(transaction: Transaction) -> None:
             now = self._queue.state()
@@ -121,6 +124,8 @@ class MemoryPressure:
             summary = new.summary if now.summary == state.summary else now.summary
             left = tuple(ref for ref in now.messages if ref not in gone)
             self._queue.save(transaction, replace(new, summary=summary, messages=left))
+            if left_behind:
+                self._write_back.keep(transaction, left_behind, {"session": turn.session, "turn": turn.number})
 
         subject = f"Flush: {len(evicted)} messages leave the context"
         _, change = self._vault.transact(work, subject, trailers=turn.trailers())

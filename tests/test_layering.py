@@ -36,7 +36,7 @@ testing loading starter progress
 doctor
 agent past
 offer pressure answering
-revision
+revision write_back
 writer
 draft
 steps
@@ -95,6 +95,7 @@ EXCEPTIONS = {
     "watch": "a vault, its search and what the system tells of edits are put together",
     "answering": "an answer is where core memory, the talk, pages and the model's words meet",
     "offer": "what a step may call is where the rules, a revision, the table and the turn meet",
+    "write_back": "what was said is held against both tiers in which it may stand, and goes into one",
     "past": "what a prompt is made of meets once more",
     "pressure": "an alert and a flush touch queue, prompt, summary and vault",
 }
