@@ -27,8 +27,8 @@ class Onward:
 def onward(paging: Paging, hit: Lookup, question: str, reply: str) -> Onward | None:
     """The next question where a reply stops short, or None where it does not.
 
-    The question names a code of one record; the reply gives another code of it, by which the next record was fetched,
-    and no code of what lies behind.
+    The question names a code of one record; the reply gives a code, of that record or of one behind it, by which a
+    further record was fetched, and no code of what lies behind that.
 
     Args:
         paging: what came into context, in order.
@@ -40,7 +40,7 @@ def onward(paging: Paging, hit: Lookup, question: str, reply: str) -> Onward | N
         here, there = hit(one.cause), hit(one.page)
         if here and there:
             known, named = codes(here.text), {*codes(there.text), there.id}
-            asked = next((code for code in codes(question) if code in known), "")
+            asked = next((code for code in codes(question) if code in _above(paging, hit, one.cause)), "")
             given = next((code for code in codes(reply) if code in known and code in named), "")
             told = _beyond(paging, hit, one.page) - set(known)
             if asked and given not in ("", asked) and not told & set(codes(reply)):
@@ -61,6 +61,14 @@ def denies(paging: Paging, hit: Lookup, question: str, reply: str) -> bool:
 
 def _words(text: str) -> set[str]:
     return {*codes(text), *weighty(text)}
+
+
+def _above(paging: Paging, hit: Lookup, page: str) -> set[str]:
+    """The codes of a record and of those that led to it."""
+    ways = {one.page: one.cause for one in paging.pages if one.why == "prefetch"}
+    found = hit(page)
+    mine = set(codes(found.text)) if found else set()
+    return mine | _above(paging, hit, ways.pop(page)) if page in ways else mine
 
 
 def _beyond(paging: Paging, hit: Lookup, page: str) -> set[str]:
