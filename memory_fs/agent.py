@@ -28,7 +28,7 @@ from memory_fs.formats.settings import QueueState
 from memory_fs.functions import Function, FunctionTable
 from memory_fs.llm import Flag, Model
 from memory_fs.memory_functions import PAPER, WRITING, Memory, default_table
-from memory_fs.offer import offer, refusal, revised
+from memory_fs.offer import offer, refusal, revised, verbatim
 from memory_fs.pager import Pager
 from memory_fs.policy import judges
 from memory_fs.pressure import MemoryPressure
@@ -199,6 +199,7 @@ class Agent:
         blocks, settings = self.core.blocks(), self.vault.settings
         offered, rules = offer(turn, blocks, self.functions(), settings)
         call = revised(turn, blocks, offered, settings) or self._decide(turn, offered, rules, passes)
+        call = verbatim(call, turn, blocks, settings) if isinstance(call, Call) else call
         if isinstance(call, Call) and call.function == "send_message" and "message" not in call.arguments:
             text = self._answering.word(turn, self.window, self.on_text, passes)
             call = replace(call, arguments={"message": text})

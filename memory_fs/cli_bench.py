@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -109,12 +109,16 @@ def decode(model: ModelOption = DEFAULT, as_json: JsonOption = False) -> None:
 
 
 @bench_app.command("six")
-def six(model: ModelOption = DEFAULT, as_json: JsonOption = False) -> None:
+def six(
+    language: Annotated[Literal["en", "zh"], typer.Option(help="What is spoken.")] = "en",
+    model: ModelOption = DEFAULT,
+    as_json: JsonOption = False,
+) -> None:
     """Have the six-message conversation and check what is remembered."""
     from memory_fs.bench.conversation import six as run
 
     with load(model, 4096) as loaded:
-        print_rows([run(loaded, say)], as_json)
+        print_rows([run(loaded, say, language)], as_json)
 
 
 @bench_app.command("long")

@@ -8,6 +8,7 @@ same is refused.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from memory_fs import policy
 from memory_fs.events import Call, Result
@@ -69,6 +70,15 @@ def revised(turn: Turn, blocks: Sequence[Block], offered: Sequence[Function], se
             ways = {"label": block.label, "old_content": found.old, "new_content": found.new}
             return Call("core_memory_replace", ways, known=f"{found.old} - no longer true", missing="the new line")
     return None
+
+
+def verbatim(call: Call, turn: Turn, blocks: Sequence[Block], settings: Settings) -> Call:
+    """An append in the words of the person, where the model would lose some of them."""
+    if call.function != "core_memory_append" or not settings.has("guard"):
+        return call
+    memory = "\n".join(block.value for block in blocks)
+    told = [fact for fact in policy.facts(turn.said) if policy.is_news(fact, memory)]
+    return replace(call, arguments={**call.arguments, "content": "\n".join(told)}) if told else call
 
 
 def refusal(turn: Turn, call: Call, offered: Sequence[Function], settings: Settings) -> Result | None:

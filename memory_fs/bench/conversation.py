@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,52 @@ from memory_fs.llm import Model
 from memory_fs.starter import init_vault
 from memory_fs.vault import Vault
 
-SIX = (
-    "Hi! My name is Chad and I live in Lisbon.",
-    "I have a golden retriever called Biscuit.",
-    "I just moved to Porto.",
-    "What is my dog's name?",
-    "Where do I live now?",
-    "Thanks, that is all.",
-)
+
+@dataclass(frozen=True)
+class Script:
+    """A conversation, and what has to come of it.
+
+    Attributes:
+        messages: what the person says.
+        saved: words that the human block holds at last.
+        gone: a word that it no longer holds.
+        answers: number of a message -> a word of its answer.
+    """
+
+    messages: tuple[str, ...]
+    saved: tuple[str, ...]
+    gone: str
+    answers: Mapping[int, str]
+
+
+SIX = {
+    "en": Script(
+        (
+            "Hi! My name is Chad and I live in Lisbon.",
+            "I have a golden retriever called Biscuit.",
+            "I just moved to Porto.",
+            "What is my dog's name?",
+            "Where do I live now?",
+            "Thanks, that is all.",
+        ),
+        ("Chad", "Biscuit", "Porto"),
+        "Lisbon",
+        {3: "Biscuit", 4: "Porto"},
+    ),
+    "zh": Script(
+        (
+            "你好！我叫小林，住在杭州。",
+            "我养了一只金毛，叫豆豆。",
+            "我刚搬到上海。",
+            "我的狗叫什么名字？",
+            "我现在住在哪里？",
+            "谢谢，就这些。",
+        ),
+        ("小林", "豆豆", "上海"),
+        "杭州",
+        {3: "豆豆", 4: "上海"},
+    ),
+}
 
 
 def talk(agent: Agent, messages: Iterable[str], say: Callable[[str], None]) -> tuple[list[str], list[Step]]:
@@ -53,20 +92,25 @@ def figures(steps: Sequence[Step]) -> dict[str, Any]:
     }
 
 
-def six(model: Model, say: Callable[[str], None]) -> dict[str, Any]:
-    """The six-message conversation: what human.yaml says after it, and whether the answers are right."""
+def six(model: Model, say: Callable[[str], None], language: str = "en") -> dict[str, Any]:
+    """The six-message conversation: what human.yaml says after it, and whether the answers are right.
+
+    Args:
+        model: any model.
+        say: told each line.
+        language: `en` or `zh`.
+    """
+    script = SIX[language]
     with tempfile.TemporaryDirectory() as folder, Agent(init_vault(Path(folder) / "vault"), model) as agent:
         agent.warm()  # as `memory-fs chat` does before the first message
-        replies, steps = talk(agent, SIX, say)
+        replies, steps = talk(agent, script.messages, say)
         human = agent.core.block("human").value
     say(f"\ncore/human.yaml:\n{human}\n")
-    home = [line for line in human.split("\n") if "Lisbon" in line]
     return {
         **figures(steps),
-        "names saved": all(name in human for name in ("Chad", "Biscuit", "Porto")),
-        "lines with Lisbon": len(home),
-        "dog": "Biscuit" in replies[3],
-        "home": "Porto" in replies[4],
+        "saved": all(word in human for word in script.saved),
+        "lines outdated": sum(script.gone in line for line in human.split("\n")),
+        "answers": f"{sum(word in replies[n] for n, word in script.answers.items())} of {len(script.answers)}",
     }
 
 
