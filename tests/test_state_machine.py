@@ -192,7 +192,7 @@ class VaultMachine(RuleBasedStateMachine):
     @rule(word=words)
     def say(self, word: str) -> None:
         """A turn of a conversation: the message is in recall and found by its words."""
-        text = f"Hello there {self._unique(word)}."
+        text = f"Hello there too, {self._unique(word)}."  # says that it adds: it replaces no line
         self.agent.model = self.agent._writer._model = ScriptedModel(  # the next reply
             [call("send_message", missing="nothing", message="I see."), '{"message": "I see."}']
         )
