@@ -14,7 +14,7 @@ from itertools import pairwise
 from memory_fs.analysis import tokens, unspaced
 from memory_fs.english import root
 
-SEARCHES = ("archival_memory_search", "conversation_search", "conversation_search_date")
+SEARCHES = ("archival_memory_search", "conversation_search", "conversation_search_date", "read")
 WRITES = ("core_memory_append", "core_memory_replace", "archival_memory_insert")
 JUDGED = 8  # lines of memory that one message is held against
 SHORT = 10  # weighty words of a message of which every fact is saved at once
