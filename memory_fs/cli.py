@@ -27,6 +27,7 @@ from memory_fs.cli_options import (
     open_vault,
     say,
 )
+from memory_fs.cli_pages import pages_app
 from memory_fs.cli_tasks import tasks_app
 from memory_fs.errors import FunctionError, MemoryFsError
 
@@ -44,6 +45,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(history_app)  # no name: its commands are top-level ones
+app.add_typer(pages_app)
 app.add_typer(model_app, name="model")
 bench_app.add_typer(tasks_app)
 app.add_typer(bench_app, name="bench")

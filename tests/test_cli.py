@@ -330,3 +330,13 @@ def test_json_holds_no_character_that_a_terminal_acts_on(shell: Shell) -> None:
     done = shell.run("search", "archival", "peculiar", "--json")
     assert done.json["hits"][0]["text"] == f"Peculiar {odd}"
     assert not any(char in done.out for char in "\x1b\x9b\u202e\x7f")
+
+
+def test_pages_lists_the_page_table(shell: Shell) -> None:
+    """A table for people, and JSON with how many more are on disk."""
+    assert "core/human" in shell.run("pages").out
+    found = shell.run("pages", "--json").json
+    assert {"core/persona", "core/human"} <= {page["page"] for page in found["pages"]}
+    assert found["on_disk"] == 3
+    listed = shell.run("pages", "--on-disk", "2", "--json").json
+    assert listed["on_disk"] == 1 and listed["pages"][-1]["where"] == "on disk"

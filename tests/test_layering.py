@@ -26,14 +26,14 @@ ROOT = Path(memory_fs.__file__).parent
 ORDER = """
 cli
 cli_tasks
-cli_bench cli_doctor cli_history cli_model
+cli_bench cli_doctor cli_history cli_model cli_pages
 bench cli_options
 chat status
 notebook
 view
 show
 testing loading starter progress
-doctor
+doctor page_table
 agent past
 offer pressure answering
 revision write_back
@@ -79,6 +79,7 @@ TERMINAL = {
     "cli_doctor",
     "cli_history",
     "cli_model",
+    "cli_pages",
     "cli_options",
     "cli_tasks",
     "chat",
@@ -106,7 +107,7 @@ OUTSIDE = {
     "llama_cpp": {"llm"},
     "llguidance": {"llm"},
     "tiktoken": {"llm/tokens"},
-    "typer": {"cli", "cli_bench", "cli_doctor", "cli_history", "cli_model", "cli_options", "cli_tasks"},
+    "typer": {"cli", "cli_bench", "cli_doctor", "cli_history", "cli_model", "cli_options", "cli_pages", "cli_tasks"},
     "matplotlib": {"bench/plot"},
 }
 WRITERS = {
