@@ -230,8 +230,9 @@ def page_of(hit: Hit) -> str:
 
 
 def quote(hit: Hit) -> str:
-    """A record as the model sees it."""
-    return f"[{hit.title or hit.id}] {hit.text}"
+    """A record as the model sees it; a message with its day, since "yesterday" in it counts from there."""
+    name = f"{hit.date:%Y-%m-%d}" if hit.kind == "recall" else hit.title or hit.id
+    return f"[{name}] {hit.text}"
 
 
 def _leans_on(text: str, hit: Hit) -> bool:
