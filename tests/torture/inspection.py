@@ -157,7 +157,7 @@ def _finds(agent: Agent, words: int) -> Iterator[str]:
             if hit is None or hit.text != text:
                 yield f"{kind} {record} is {'missing' if hit is None else 'stale'} in the index"
             word = max(sorted(_words(title, text)), key=len, default="")
-            page = agent.search.search(kind, word, size=len(mine) + 1)
+            page = agent.search.search(kind, f'"{word}"', size=len(mine) + 1)
             wanted = {id for _, id, *other in mine if word in _words(*other)}
             if word and {hit.id for hit in page.hits} != wanted:
                 yield f"{kind}: {word} finds {sorted({hit.id for hit in page.hits} ^ wanted)[:4]} wrongly"
