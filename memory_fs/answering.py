@@ -65,14 +65,10 @@ class Answering:
         looks = settings.max_faults if settings.has("faults") and policy.asks(turn.said) else 0
         said, shown, ask = "", "", Ask(turn.event.text, exact=bool(codes(turn.said)))
         while True:
-            draft, known = (
-                Draft(on_text, self._cancel, self._check(turn, ask) if looks else None, shown),
-                len(turn.paging.pages),
-            )
+            draft = Draft(on_text, self._cancel, self._check(turn, ask) if looks else None, shown)
+            known = len(turn.paging.pages)
             text = self._draft(turn, window, ask, draft, passes)
-            if (
-                draft.stopped
-            ):  # memory holds what it lacks; or all is there and the draft does not see it: ask otherwise
+            if draft.stopped:  # memory holds what it lacks; or all is there and it does not see it: ask otherwise
                 looks, shown = looks - 1, draft.shown
                 ask = ask if len(turn.paging.pages) > known else replace(ask, exact=False)
                 continue

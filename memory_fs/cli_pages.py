@@ -32,9 +32,8 @@ def pages(
         except ModelError as error:
             counter = NoModel(opened.settings)
             say(f"tokens are a guess, four characters each: {error}")
-        agent = Agent(opened, counter, say=say)
+    with open_vault(vault) as opened, Agent(opened, counter, say=say) as agent:
         rows = [asdict(entry) for entry in page_table(agent, counter.count_text, on_disk)]
         away = agent.search.count("archival") + agent.search.count("recall")
         away -= sum(row["page"].startswith(("archival/", "recall/")) for row in rows)
-        agent.close()
     emit_json({"pages": rows, "on_disk": away}) if as_json else print(f"{table(rows)}\n{away} more on disk")

@@ -37,7 +37,10 @@ class Corrections:
         self._vault = vault
         self._lost: list[Lost] = []
         self._seen: set[str] = set()  # changes whose losses are known
-        self._now: tuple[dict[str, str], frozenset[str]] = ({}, frozenset())  # files of core memory, and their words
+        self._at: dict[
+            str, tuple[str | None, str | None]
+        ] = {}  # core memory as it was looked at last: in its files, and in history
+        self._now: frozenset[str] = frozenset()  # the words that it has
 
     def outdated(self, hit: Hit) -> bool:
         """Whether a message says what core memory has been corrected from since, and does not say again."""
@@ -45,20 +48,22 @@ class Corrections:
             return False
         self._look()
         words = set(tokens(hit.text))
-        gone = [lost.words - self._now[1] for lost in self._lost if lost.time >= hit.date]
+        gone = [lost.words - self._now for lost in self._lost if lost.time >= hit.date]
         return any(left and left <= words for left in gone)
 
     def _look(self) -> None:
         """Take in what has changed; nothing to do while core memory's files are the same."""
         core = {path: blob for path, blob in self._vault.files().items() if path.startswith("core/")}
-        if core == self._now[0]:
+        # An edit is in the file before it is in history: both have to be the same.
+        at = {path: (core.get(path), self._vault.history.blob_id(path)) for path in {*core, *self._at}}
+        if at == self._at:
             return
         new = takewhile(lambda change: change.rev not in self._seen, self._vault.history.log("core"))
         for change in islice(new, _FAR):
             self._seen.add(change.rev)
             self._lost += [Lost(change.time, words) for words in self._words(change.rev)]
         lines = (line for path in core for line in _lines(path, self._vault.disk.read(path)))
-        self._now = (core, frozenset(word for line in lines for word in tokens(line)))
+        self._at, self._now = at, frozenset(word for line in lines for word in tokens(line))
 
     def _words(self, rev: str) -> list[frozenset[str]]:
         """The words of each line that one change took out of a block."""

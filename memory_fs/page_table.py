@@ -1,7 +1,7 @@
 """The page table: every block, note, message and the summary, whether it is in context, and where it comes from.
 
 A view for people, made from the files, the queue and the history; nothing is kept in it. In context are core memory,
-the summary, the messages of the queue and the pages of the working set; all else is on disk.
+the summary and the messages of the queue; pages of the working set join them in the turns that need them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Entry:
     Attributes:
         page: `core/human`, `archival/k3f9x2`, `recall/k3f9x2` or `summary`.
         path: the file it stands in.
-        where: `in context` or `on disk`.
+        where: `in context`, `working set` (kept at hand, in the prompt of the turn that needs it) or `on disk`.
         tokens: as the model counts the text.
         provenance: `person`, `agent` or `file` (a note whose source names one).
         trust: `high` for what a person wrote or said, `low` for what the model wrote or a file said.
@@ -123,6 +123,6 @@ def _entry(
     frame = held.get(page)
     by = _writer(wrote.get(one.path)) if one.kind == "archival" else "person"
     by = "file" if by == "person" and one.source else by
-    where = "in context" if frame else "on disk"
+    where = "working set" if frame else "on disk"
     turn, marked = (frame.turn, frame.referenced) if frame else (0, False)
     return Entry(page, one.path, where, count(one.text), by, TRUST[by], turn, marked, by == "agent", pinned)

@@ -64,7 +64,7 @@ def facts(text: str) -> list[str]:
     refers back stays with what it refers to.
     """
     found: list[str] = []
-    for sentence in sentences(stated(text)):
+    for sentence in sentences(stated(text)) if len(text) < LONG else ():
         if tells(sentence) or (found and len(topic(sentence)) > 1):
             for number, clause in enumerate(_CLAUSE.findall(sentence)):
                 back = number > 0 and found and _BACK.match(clause)

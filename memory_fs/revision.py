@@ -13,11 +13,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from memory_fs.analysis import tokens
-from memory_fs.policy import asks, sentences, tells, topic
+from memory_fs.policy import LONG, asks, sentences, tells, topic
 
 SAME = 0.2  # of the words of line and sentence together that both have: with names, and again without
 DENIED = 0.15  # the same, names included, where the sentence denies or changes something
-LONGEST = 300  # characters of a sentence that becomes a line
 _NAME = re.compile(r"[^\W\d_a-z][\w'’-]*")
 _CHANGE = frozenset(
     """not no never instead rather longer anymore now changed without stopped quit former formerly switched actually
@@ -45,9 +44,9 @@ def revision(lines: Iterable[str], message: str) -> Revision | None:
         lines: of core memory.
         message: what the person said.
     """
-    if asks(message) or tells(message):
+    if len(message) >= LONG or asks(message) or tells(message):
         return None
-    pairs = [(line, said) for line in lines for said in sentences(message) if len(said) <= LONGEST]
+    pairs = [(line, said) for line in lines for said in sentences(message)]
     best = max(pairs, key=lambda pair: _shared(topic(pair[0]), topic(pair[1])), default=None)
     return Revision(*best) if best and _same(*best) else None
 

@@ -19,7 +19,6 @@ from memory_fs.events import Message
 from memory_fs.pager import Counters
 from memory_fs.vault import Transaction
 
-LONGEST = 300  # characters of a sentence; a longer text is a document, and whole in recall
 TITLE = "What the user said"
 
 
@@ -33,15 +32,17 @@ class WriteBack:
     def unsaved(self, evicted: Sequence[Message]) -> list[tuple[Message, str]]:
         """The sentences in which the user told something of themselves that neither core memory nor a note holds.
 
+        Of a long message none: it is a document, whole in recall.
+
         Args:
             evicted: the messages that leave the context.
         """
-        spoken = [message for message in evicted if message.role == "user"] if self._on() else []
+        spoken = [m for m in evicted if m.role == "user" and len(m.content) < policy.LONG] if self._on() else []
         pairs = [(message, said) for message in spoken for said in policy.sentences(message.content)]
         return [(message, said) for message, said in pairs if self._is_new(said)]
 
     def _is_new(self, said: str) -> bool:
-        if len(said) > LONGEST or policy.asks(said) or not policy.tells(said) or not policy.topic(said):
+        if policy.asks(said) or not policy.tells(said) or not policy.topic(said):
             return False
         saved = [block.value for block in self._core.blocks()]
         saved += [hit.text for hit in self._archival.search(said, size=3).hits]

@@ -75,3 +75,15 @@ def test_notes_are_never_outdated(tmp_path: Path) -> None:
         (agent.vault.root / "archival").mkdir()
         (agent.vault.root / "archival" / "ada.md").write_text(note)
         assert "k3f9x2" in found(agent, "What is Lisbon to Ada?")
+
+
+def test_an_edit_that_was_seen_before_history_had_it_counts_afterwards(tmp_path: Path) -> None:
+    """A file that was saved while a turn went on corrects what was said once it is adopted."""
+    with told(tmp_path / "vault") as agent:
+        corrections = Corrections(agent.vault)
+        evidence = Evidence(agent.search, corrections.outdated)
+        file = agent.vault.root / "core" / "human.yaml"
+        file.write_text(file.read_text().replace("Lisbon", "Porto"))
+        assert evidence.about("Who is Ada and what is Lisbon to her?", 5)
+        agent.vault.adopt()
+        assert not evidence.about("Who is Ada and what is Lisbon to her?", 5)

@@ -20,6 +20,7 @@ from memory_fs.testing import call
         ("我的猫叫什么？", []),
         ("I have a cat, called Milo.", []),
         ("My friend is 王芳.", []),
+        ("我喜欢喝茶。" * 80, []),  # a text of this length is a document
         ("", []),
     ],
 )

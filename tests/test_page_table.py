@@ -25,7 +25,7 @@ def test_context_and_disk_are_told_apart(make_agent: MakeAgent) -> None:
     agent.send("When was BX-2291 serviced?")
     after = entries(page_table(agent, len))
     note = after["archival/k3f9x2"]
-    assert (note.where, note.turn, note.referenced, note.pinned) == ("in context", 1, True, True)
+    assert (note.where, note.turn, note.referenced, note.pinned) == ("working set", 1, True, True)
     assert note.tokens == len("The boiler BX-2291 was serviced in May.")
     assert sum(page.startswith("recall/") for page in after) == 2
 
