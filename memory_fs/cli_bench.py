@@ -121,6 +121,22 @@ def six(
         print_rows([run(loaded, say, language)], as_json)
 
 
+@bench_app.command("everyday")
+def everyday(
+    conversations: Annotated[Path, typer.Argument(help='JSON lines: {"id", "messages", "answers"}')],
+    only: Annotated[str, typer.Option(help="Only conversations whose id begins so.")] = "",
+    log: Annotated[Path | None, typer.Option(help="Append what was said and saved here, as JSON lines.")] = None,
+    model: ModelOption = DEFAULT,
+    as_json: JsonOption = False,
+) -> None:
+    """Have short conversations: facts told, changed, asked for in other words; judge answers and what is saved."""
+    from memory_fs.bench.everyday import figures, read, run
+
+    asked = [one for one in read(conversations) if one["id"].startswith(only)]
+    with load(model, 4096) as loaded:
+        print_rows([figures(run(loaded, asked, say, log))], as_json)
+
+
 @bench_app.command("long")
 def long(
     locomo: Annotated[Path, typer.Argument(help="A LoCoMo file.")],

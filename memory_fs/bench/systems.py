@@ -100,11 +100,11 @@ class Agents:
 
 def _asked(agent: Agent, question: Question) -> Outcome:
     vault = agent.vault
-    lines, notes = _lines(agent), _notes(vault)
+    lines, before = _lines(agent), notes(vault)
     start = time.perf_counter()
     steps = list(agent.run(Event(question.text, question.kind)))
     seconds = time.perf_counter() - start
-    added = [parse_note(vault.read(path) or "", path).text for path in sorted(_notes(vault) - notes)]
+    added = [parse_note(vault.read(path) or "", path).text for path in sorted(notes(vault) - before)]
     added += (_lines(agent) - lines).elements()
     return Outcome(
         reply_of(steps[-1]),
@@ -128,5 +128,6 @@ def _lines(agent: Agent) -> Counter[str]:
     return Counter(line for block in agent.core.blocks() for line in block.value.split("\n") if line.strip())
 
 
-def _notes(vault: Vault) -> set[str]:
+def notes(vault: Vault) -> set[str]:
+    """The files of archival memory."""
     return {path for path in vault.files() if path.startswith("archival/")}
