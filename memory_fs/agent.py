@@ -125,8 +125,7 @@ class Agent:
         """Run one function as the model would, outside any conversation."""
 
         def work(transaction: Transaction) -> Result:
-            size = self.vault.settings.page_size
-            memory = Memory(self.core, self.archival, self.recall, transaction, size, {"session": self.session})
+            memory = self._memory(transaction)
             return self.executor.run(Call(function, dict(arguments)), memory)
 
         trailers = {"Session": self.session, "Function": function[:60]}
@@ -273,10 +272,13 @@ class Agent:
             turn.note(call, result, once=name not in self.own)
         return result, change
 
-    def _memory(self, transaction: Transaction, turn: Turn) -> Memory:
-        source = {"session": self.session, "turn": turn.number}
-        size = self.vault.settings.page_size
-        return Memory(self.core, self.archival, self.recall, transaction, size, source, before=turn.paging.before)
+    def _memory(self, transaction: Transaction, turn: Turn | None = None) -> Memory:
+        settings, source = self.vault.settings, {"session": self.session, **({"turn": turn.number} if turn else {})}
+        memory = Memory(self.core, self.archival, self.recall, transaction, settings.page_size, source)
+        memory.clashes = settings.has("clashes")
+        if turn:
+            memory.before, memory.both = turn.paging.before, turn.both
+        return memory
 
     def _messages(self, turn: Turn, call: Call | Result, result: Result, text: str) -> list[Message]:
         if isinstance(call, Call) and call.function == "send_message" and result.ok:

@@ -6,13 +6,16 @@ that nothing in them can look like a result of its own.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, Any
 
 from memory_fs.archival import Archival
+from memory_fs.clash import Clash, clash
 from memory_fs.core import Core
 from memory_fs.errors import FunctionError
+from memory_fs.events import Call
 from memory_fs.functions import FunctionTable
 from memory_fs.recall import Recall
 from memory_fs.vault import Transaction
@@ -51,6 +54,9 @@ class Memory:
         why: what brought them up: `search` or `read`.
         reply: what send_message was given.
         before: a search of the conversation finds what was said before this moment: not the question itself.
+        clashes: whether an append is held against the lines of its block.
+        both: what an append may say all the same: who calls was asked.
+        ready, sure: the call that an append was answered with instead; whether nothing else is left to do.
     """
 
     core: Core
@@ -63,6 +69,10 @@ class Memory:
     why: str = "search"
     reply: str | None = None
     before: datetime | None = None
+    clashes: bool = True
+    both: str = ""
+    ready: Call | None = None
+    sure: bool = False
 
 
 def send_message(memory: Memory, message: str) -> str:
@@ -75,6 +85,13 @@ def send_message(memory: Memory, message: str) -> str:
 
 def core_memory_append(memory: Memory, label: Label, content: str) -> str:
     """Save a new fact in core memory, as a new line of a block."""
+    block = memory.core.block(label)
+    asked = memory.clashes and not block.read_only and content != memory.both
+    found = clash(block.lines, content) if asked else None
+    if found:
+        ways = {"label": label, "old_content": found.line, "new_content": content}
+        memory.ready, memory.sure = Call("core_memory_replace", ways, request_heartbeat=True), found.again
+        raise FunctionError(_answered(found, memory.ready))
     return memory.core.append(memory.transaction, label, content)
 
 
@@ -175,6 +192,14 @@ def _quote(head: str, text: str) -> str:
 def _cited(source: str) -> str:
     """A citation that stays on its line: a note's source is text from anywhere."""
     return f", {' '.join(source.split())[:120]}" if source else ""
+
+
+def _answered(found: Clash, ready: Call) -> str:
+    """What an append is told that clashes with a line."""
+    says = "says this already" if found.again else "has a line that may say the same or no longer hold"
+    both = "" if found.again else "; if both are true, give both lines as new_content"
+    call = f"{ready.function} {json.dumps(ready.arguments, ensure_ascii=False)}"
+    return f"nothing was appended: {ready.arguments['label']} {says}: {found.line}\nTo put it anew: {call}{both}"
 
 
 def _minute(moment: datetime) -> str:

@@ -36,7 +36,7 @@ testing loading starter progress
 doctor page_table
 agent past
 offer pressure answering
-revision write_back
+write_back
 writer
 draft
 steps
@@ -45,8 +45,10 @@ pager
 corrections
 onward
 evidence working_set
-policy
 memory_functions
+clash
+revision
+policy
 prompt
 functions
 core recall archival undo restore edits
