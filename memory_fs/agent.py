@@ -36,7 +36,7 @@ from memory_fs.prompt import Prompt, call_text, compile_prompt
 from memory_fs.queue_manager import QueueManager
 from memory_fs.recall import Recall
 from memory_fs.search import Search
-from memory_fs.steps import Pass, Step, Turn, reply_of, tokens_of
+from memory_fs.steps import Pass, Step, Turn, reason_of, reply_of, tokens_of
 from memory_fs.vault import Transaction, Vault
 from memory_fs.write_back import WriteBack
 from memory_fs.writer import Writer
@@ -125,10 +125,10 @@ class Agent:
         """Run one function as the model would, outside any conversation."""
 
         def work(transaction: Transaction) -> Result:
-            memory = self._memory(transaction)
-            return self.executor.run(Call(function, dict(arguments)), memory)
+            return self.executor.run(made, self._memory(transaction))
 
-        trailers = {"Session": self.session, "Function": function[:60]}
+        made = Call(function, dict(arguments))
+        trailers = {"Session": self.session, "Function": function[:60], **reason_of(made)}
         return self.vault.transact(work, lambda result: f"{function[:60]}: {result.text[:100]}", trailers=trailers)
 
     # -- the turn -----------------------------------------------------------------------------------------------
@@ -262,7 +262,7 @@ class Agent:
         def subject(done: tuple[Result, list[Message]]) -> str:
             return f"{name or 'no call'}: {done[0].text[:100]}"
 
-        trailers = turn.trailers(name)
+        trailers = {**turn.trailers(name), **reason_of(call)}
         trailers["Tokens"] = "/".join(str(number) for number in tokens_of(passes).values())
         (result, messages), change = self.vault.transact(work, subject, trailers=trailers)
         if result.ok and name in self.own:  # what a person's function says is what the answer is worded from

@@ -7,7 +7,7 @@ same is refused.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from memory_fs import policy
@@ -17,6 +17,8 @@ from memory_fs.formats.settings import Settings
 from memory_fs.functions import Function, grammar
 from memory_fs.revision import revision
 from memory_fs.steps import Turn
+
+Ways = dict[str, Sequence[Mapping[str, Sequence[str]]]]  # function -> ways to call it: argument -> the texts it may be
 
 
 def offer(
@@ -34,8 +36,8 @@ def offer(
     about = [block for block in blocks if not block.read_only and block.label != "persona"]
     lines = policy.worth_judging([line for block in about for line in block.lines], message)
     # A replace can only name a line that is there: the model chooses it, code keeps it exact.
-    swap = [{"label": [b.label], "old_content": [x for x in b.lines if x in lines]} for b in about]
-    choices = {
+    swap = [_swap(block, [line for line in block.lines if line in lines]) for block in about]
+    choices: Ways = {
         "core_memory_append": [{"label": [block.label]} for block in about],
         "core_memory_replace": [way for way in swap if way["old_content"]],
     }
@@ -63,12 +65,17 @@ def offer(
     return offered, grammar(offered, heartbeat=beat, choices=choices, bare=bare, lines=judged)
 
 
-def _asked(turn: Turn, names: Sequence[str]) -> dict[str, list[dict[str, list[str]]]]:
+def _swap(block: Block, lines: Sequence[str]) -> Mapping[str, Sequence[str]]:
+    """The way to replace one of some lines of a block; in a pinned one a reason is asked for."""
+    return {"label": [block.label], "old_content": lines, **({"reason": []} if block.pinned else {})}
+
+
+def _asked(turn: Turn, names: Sequence[str]) -> Ways:
     """The ways that are left after an append clashed with a line: that line is no longer true, or both are."""
     if turn.last is None or turn.last.ready is None:
         return {}
     found = turn.last.ready.arguments
-    ways = {"core_memory_replace": [{key: [text] for key, text in found.items()}]}
+    ways: Ways = {"core_memory_replace": [{key: [text] if text else [] for key, text in found.items()}]}
     if not turn.last.sure:
         ways["core_memory_append"] = [{"label": [found["label"]], "content": [found["new_content"]]}]
     return {name: way for name, way in ways.items() if name in names}

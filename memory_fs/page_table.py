@@ -69,7 +69,7 @@ def page_table(agent: Agent, count: Callable[[str], int], on_disk: int = 0) -> l
     return [
         *blocks,
         *_messages(agent, state, count),
-        *(_entry(hit, held, count, wrote, agent.search.pinned(hit)) for hit in hits),
+        *(_entry(hit, held, count, wrote) for hit in hits),
     ]
 
 
@@ -116,13 +116,11 @@ def _messages(agent: Agent, state: QueueState, count: Callable[[str], int]) -> I
         yield Entry(f"recall/{message.id}", path, "in context", size, by, TRUST[by], message.turn, True)
 
 
-def _entry(
-    one: Hit, held: dict[str, Frame], count: Callable[[str], int], wrote: dict[str, Change], pinned: bool
-) -> Entry:
+def _entry(one: Hit, held: dict[str, Frame], count: Callable[[str], int], wrote: dict[str, Change]) -> Entry:
     page = f"{one.kind}/{one.id}"
     frame = held.get(page)
     by = _writer(wrote.get(one.path)) if one.kind == "archival" else "person"
     by = "file" if by == "person" and one.source else by
     where = "working set" if frame else "on disk"
     turn, marked = (frame.turn, frame.referenced) if frame else (0, False)
-    return Entry(page, one.path, where, count(one.text), by, TRUST[by], turn, marked, by == "agent", pinned)
+    return Entry(page, one.path, where, count(one.text), by, TRUST[by], turn, marked, by == "agent", one.pinned)

@@ -221,7 +221,7 @@ class Pager:
     def _pinned(self, pages: Iterable[str]) -> frozenset[str]:
         """Those of some pages that a person pinned: they never leave the working set."""
         hits = {page: self.hit(page) for page in pages}
-        return frozenset(page for page, hit in hits.items() if hit and self._search.pinned(hit))
+        return frozenset(page for page, hit in hits.items() if hit and hit.pinned)
 
 
 def page_of(hit: Hit) -> str:

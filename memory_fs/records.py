@@ -72,6 +72,7 @@ class Document:
         source: the citation to show; not searched.
         role: of a message: who spoke. A name is searched too, `user` and `assistant` are not.
         place: of a message: its neighbours in the talk have the numbers beside its own; 0 stands alone.
+        pinned: of a note: whether a person wrote `priority: pinned`.
     """
 
     id: str
@@ -84,6 +85,7 @@ class Document:
     source: str = ""
     role: str = ""
     place: int = 0
+    pinned: bool = False
 
 
 @dataclass(frozen=True)
@@ -99,6 +101,7 @@ class Hit:
     tags: tuple[str, ...]
     score: float
     title: str = ""
+    pinned: bool = False
 
 
 @dataclass(frozen=True)
@@ -214,7 +217,7 @@ def pack(ref: str, document: Document) -> bytes:
     seconds = None if offset is None else offset.total_seconds()
     one = document
     kept = (ref, seconds, one.id, one.kind, one.path, one.text, one.title, one.tags, one.source, one.role, one.place)
-    return json.dumps(kept, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    return json.dumps((*kept, one.pinned), ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
 def unpack(packed: bytes, date: int) -> tuple[str, Document]:
@@ -229,4 +232,4 @@ def unpack(packed: bytes, date: int) -> tuple[str, Document]:
 def hit(document: Document, score: float) -> Hit:
     """A document as a search shows it."""
     one, date = document, _EPOCH + ticks(document.date) * _TICK
-    return Hit(one.id, one.path, one.kind, one.text, date, one.source, one.tags, score, one.title)
+    return Hit(one.id, one.path, one.kind, one.text, date, one.source, one.tags, score, one.title, one.pinned)

@@ -179,6 +179,12 @@ class Turn:
         return {**trailers, "Function": function} if function else trailers
 
 
+def reason_of(call: Call | Result) -> dict[str, str]:
+    """What a commit says of why, where the call gave a reason."""
+    reason = call.arguments.get("reason") if isinstance(call, Call) else None
+    return {"Reason": reason[:200]} if isinstance(reason, str) and reason.strip() else {}
+
+
 def reply_of(step: Step | None) -> str:
     """What the agent said in the last step of a turn; why it said nothing where it did not."""
     if step and step.call and step.call.function == "send_message" and step.result.ok:
