@@ -207,7 +207,7 @@ class _Shelf:
         return self._sizes[number]
 
     def place(self, number: int) -> int:
-        """Where it stands in a talk; 0 for what stands alone."""
+        """Where it stands in a talk or in its document; 0 for what stands alone."""
         return int(self._column("place", number))
 
     def mean_size(self, kind: str) -> float:

@@ -100,6 +100,7 @@ class Search:
         ]
 
     def _note(self, path: str, note: Note) -> Document:
+        whole, place = note.part
         return Document(
             id=note.id,
             kind="archival",
@@ -109,7 +110,9 @@ class Search:
             title=note.title,
             tags=note.tags,
             source=note.citation,
+            place=place,
             pinned=note.pinned,
+            whole=whole,
         )
 
     def _file_time(self, path: str) -> datetime:
