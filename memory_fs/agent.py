@@ -114,7 +114,9 @@ class Agent:
         self._model = model
         self._writer = Writer(model, self.cancel)
         self._answering = Answering(self.vault, self.core, self.queue, self.pager, self._writer, self.cancel)
-        self._pressure = MemoryPressure(self.vault, model, self.queue, self._writer, self._write_back, self._compile)
+        self._pressure = MemoryPressure(
+            self.vault, model, self.queue, self._writer, self._write_back, self._compile, self.executor.read_only
+        )
 
     def warm(self) -> None:
         """Let the model read the instructions before the first message comes; quick when it has read them before."""
