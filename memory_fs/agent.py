@@ -36,7 +36,7 @@ from memory_fs.prompt import Prompt, call_text, compile_prompt
 from memory_fs.queue_manager import QueueManager
 from memory_fs.recall import Recall
 from memory_fs.search import Search
-from memory_fs.steps import Pass, Step, Turn, reply_of, tokens_of
+from memory_fs.steps import Pass, Step, Turn, reason_of, reply_of, tokens_of
 from memory_fs.vault import Transaction, Vault
 from memory_fs.write_back import WriteBack
 from memory_fs.writer import Writer
@@ -114,7 +114,9 @@ class Agent:
         self._model = model
         self._writer = Writer(model, self.cancel)
         self._answering = Answering(self.vault, self.core, self.queue, self.pager, self._writer, self.cancel)
-        self._pressure = MemoryPressure(self.vault, model, self.queue, self._writer, self._write_back, self._compile)
+        self._pressure = MemoryPressure(
+            self.vault, model, self.queue, self._writer, self._write_back, self._compile, self.executor.read_only
+        )
 
     def warm(self) -> None:
         """Let the model read the instructions before the first message comes; quick when it has read them before."""
@@ -125,11 +127,10 @@ class Agent:
         """Run one function as the model would, outside any conversation."""
 
         def work(transaction: Transaction) -> Result:
-            size = self.vault.settings.page_size
-            memory = Memory(self.core, self.archival, self.recall, transaction, size, {"session": self.session})
-            return self.executor.run(Call(function, dict(arguments)), memory)
+            return self.executor.run(made, self._memory(transaction))
 
-        trailers = {"Session": self.session, "Function": function[:60]}
+        made = Call(function, dict(arguments))
+        trailers = {"Session": self.session, "Function": function[:60], **reason_of(made)}
         return self.vault.transact(work, lambda result: f"{function[:60]}: {result.text[:100]}", trailers=trailers)
 
     # -- the turn -----------------------------------------------------------------------------------------------
@@ -263,7 +264,7 @@ class Agent:
         def subject(done: tuple[Result, list[Message]]) -> str:
             return f"{name or 'no call'}: {done[0].text[:100]}"
 
-        trailers = turn.trailers(name)
+        trailers = {**turn.trailers(name), **reason_of(call)}
         trailers["Tokens"] = "/".join(str(number) for number in tokens_of(passes).values())
         (result, messages), change = self.vault.transact(work, subject, trailers=trailers)
         if result.ok and name in self.own:  # what a person's function says is what the answer is worded from
@@ -273,10 +274,13 @@ class Agent:
             turn.note(call, result, once=name not in self.own)
         return result, change
 
-    def _memory(self, transaction: Transaction, turn: Turn) -> Memory:
-        source = {"session": self.session, "turn": turn.number}
-        size = self.vault.settings.page_size
-        return Memory(self.core, self.archival, self.recall, transaction, size, source, before=turn.paging.before)
+    def _memory(self, transaction: Transaction, turn: Turn | None = None) -> Memory:
+        settings, source = self.vault.settings, {"session": self.session, **({"turn": turn.number} if turn else {})}
+        memory = Memory(self.core, self.archival, self.recall, transaction, settings.page_size, source)
+        memory.clashes = settings.has("clashes")
+        if turn:
+            memory.before, memory.both = turn.paging.before, turn.both
+        return memory
 
     def _messages(self, turn: Turn, call: Call | Result, result: Result, text: str) -> list[Message]:
         if isinstance(call, Call) and call.function == "send_message" and result.ok:

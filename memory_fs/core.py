@@ -79,29 +79,33 @@ class Core:
         if not content.strip():
             raise FunctionError("content is empty; nothing was appended")
         block = self._writable(transaction, label, content)
-        lines = block.value.split("\n")
-        if content.strip() in (line.strip() for line in lines):
-            return f"{label} already says: {content.strip()}"
+        if content.strip() in _stripped(block.value):
+            return f"{label} is unchanged: it says this already: {content.strip()}"
         value = f"{block.value}\n{content}" if block.value else content
         return self._write(transaction, block, value)
 
-    def replace(self, transaction: Transaction, label: str, old_content: str, new_content: str) -> str:
+    def replace(
+        self, transaction: Transaction, label: str, old_content: str, new_content: str, reason: str = ""
+    ) -> str:
         """Replace a text that is in a block exactly once; an empty new text deletes it.
 
+        What is so already counts as done: the same text again, or one that stands there in place of the old.
+
         Raises:
-            FunctionError: no such block, read-only, over the limit, no match or more than one.
+            FunctionError: no such block, read-only, over the limit, no match or more than one, pinned and no reason.
         """
         if not old_content:
             raise FunctionError("old_content is empty; give the exact text to replace")
         block = self._writable(transaction, label, old_content, new_content)
         places = _places(block.value, old_content)
+        if (places and old_content == new_content) or (not places and new_content.strip() in _stripped(block.value)):
+            return f"{label} is unchanged: it says this already: {new_content.strip()}"
         if not places:
             raise FunctionError(self._no_match(block, old_content))
         if len(places) > 1:
             lines = " and ".join(str(block.value.count("\n", 0, place) + 1) for place in places[:5])
             raise FunctionError(f"old_content is in {label} {len(places)} times, on lines {lines}; give a longer text")
-        if old_content == new_content:
-            return f"{label} is unchanged: old and new content are the same"
+        _check_reason(block, reason)
         before, after = block.value[: places[0]], block.value[places[0] + len(old_content) :]
         if not new_content and (not before or before.endswith("\n")) and (not after or after.startswith("\n")):
             before, after = (before, after[1:]) if after else (before[:-1], after)  # no empty line stays behind
@@ -122,13 +126,15 @@ class Core:
         at = len(lines) if line == -1 else line
         return self._write(transaction, block, "\n".join([*lines[:at], content, *lines[at:]]))
 
-    def rethink(self, transaction: Transaction, label: str, content: str) -> str:
+    def rethink(self, transaction: Transaction, label: str, content: str, reason: str = "") -> str:
         """Replace the whole value of a block.
 
         Raises:
-            FunctionError: no such block, read-only, or over the limit.
+            FunctionError: no such block, read-only, over the limit, or pinned and no reason.
         """
-        return self._write(transaction, self._writable(transaction, label, content), content)
+        block = self._writable(transaction, label, content)
+        _check_reason(block, reason)
+        return self._write(transaction, block, content)
 
     def create(self, transaction: Transaction, label: str, description: str, content: str = "") -> str:
         """Make a new block.
@@ -187,12 +193,25 @@ def _path(label: str) -> str:
     return f"core/{label}.yaml"
 
 
+def _check_reason(block: Block, reason: str) -> None:
+    if block.pinned and not reason.strip():
+        raise FunctionError(
+            f"block {block.label} is pinned: what it says is not replaced without a reason; "
+            "call it again with one more argument, reason: why this is no longer right"
+        )
+
+
 def _check_length(label: str, value: str, limit: int) -> None:
     if len(value) > limit:
         raise FunctionError(
             f"{label} would have {len(value)} characters, its limit is {limit}; "
             "shorten it with core_memory_replace, or save the text with archival_memory_insert"
         )
+
+
+def _stripped(text: str) -> list[str]:
+    """The lines of a text that say something, without what stands around them."""
+    return [line.strip() for line in text.split("\n") if line.strip()]
 
 
 def _places(text: str, part: str) -> list[int]:

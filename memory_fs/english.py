@@ -43,7 +43,7 @@ def root(token: str) -> str:
     """What the forms of a word have in common."""
     word = _WORD_OF.get(token, token)
     if len(word) > _SHORT and inflects(word):
-        word = _without_past(_without_plural(word))
+        word = _without_past(without_s(word))
     if len(word) <= _SHORT or not inflects(word):
         return word
     if word.endswith("y") and word[-2] not in "aeiou":
@@ -51,7 +51,8 @@ def root(token: str) -> str:
     return word.rstrip("e") or word
 
 
-def _without_plural(word: str) -> str:
+def without_s(word: str) -> str:
+    """Without the ending of a plural, or of he, she and it."""
     if word.endswith("ies") and len(word) > _SHORT + 1:
         return word[:-3] + "y"
     if word.endswith(("sses", "shes", "ches", "xes", "zes")):

@@ -68,10 +68,19 @@ class Call:
 
 @dataclass(frozen=True)
 class Result:
-    """What a call came to: `text` is what the model reads next."""
+    """What a call came to.
+
+    Attributes:
+        ok: whether it was done.
+        text: what the model reads next.
+        ready: where it was answered with another call, that call.
+        sure: whether that call is all that is left to do, and no choice.
+    """
 
     ok: bool
     text: str
+    ready: Call | None = None
+    sure: bool = False
 
 
 def clean(text: str) -> str:

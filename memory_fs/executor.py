@@ -53,7 +53,7 @@ class Executor:
             value = function.run(memory, **arguments) if function.wants_memory else function.run(**arguments)
         except MemoryFsError as error:
             memory.transaction.keep_only(staged)
-            return Result(False, f"error: {error}")
+            return Result(False, f"error: {error}", memory.ready, memory.sure)
         except Exception as error:
             # A person's own function may fail in any way: the model is told, the turn goes on.
             memory.transaction.keep_only(staged)

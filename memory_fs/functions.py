@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
@@ -23,17 +23,25 @@ KINDS: dict[Any, dict[str, Any]] = {
     bool: {"type": "boolean"},
 }
 TEXT_CHARS = 2000  # the longest text the grammar lets the model write in one argument, characters
+ON_DEMAND = "on demand"  # Annotated[str, 200, ON_DEMAND]: an argument that the model is not asked for as a rule
 _REQUIRED = inspect.Parameter.empty
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One argument: `kind` is str, int, float, bool or list[str]; `longest` bounds a text, characters."""
+    """One argument.
+
+    Attributes:
+        kind: str, int, float, bool or list[str].
+        longest: bounds a text, characters.
+        on_demand: whether the model is asked for it only where a grammar says so.
+    """
 
     name: str
     kind: Any
     default: Any = _REQUIRED
     longest: int = TEXT_CHARS
+    on_demand: bool = False
 
     @property
     def required(self) -> bool:
@@ -45,7 +53,8 @@ class Parameter:
         if get_origin(self.kind) is list:
             return {"type": "array", "items": {"type": "string", "maxLength": 60}, "maxItems": 5}
         schema = dict(KINDS[self.kind])
-        return {**schema, "maxLength": self.longest} if self.kind is str else schema
+        least = {"minLength": 3} if self.on_demand else {}
+        return {**schema, **least, "maxLength": self.longest} if self.kind is str else schema
 
     def check(self, value: Any, function: str) -> Any:
         """The value, when it is of the right kind.
@@ -95,27 +104,28 @@ class Function:
         parameters = []
         wants_memory = False
         for position, (key, found) in enumerate(inspect.signature(function).parameters.items()):
-            kind, longest = hints.get(key), TEXT_CHARS
+            kind, longest, more = hints.get(key), TEXT_CHARS, list[Any]()
             if get_origin(kind) is Annotated:  # Annotated[str, 120]: at most 120 characters
-                kind, longest = get_args(kind)[:2]
+                kind, longest, *more = get_args(kind)
             if position == 0 and key == "memory":
                 wants_memory = True
             elif kind in KINDS or (get_origin(kind) is list and get_args(kind) == (str,)):
-                parameters.append(Parameter(key, kind, found.default, longest))
+                parameters.append(Parameter(key, kind, found.default, longest, ON_DEMAND in more))
             else:
                 raise FunctionError(f"{name}: parameter {key} must be typed str, int, float, bool or list[str]")
         return cls(name, doc, tuple(parameters), function, wants_memory)
 
     def signature(self) -> str:
         """`name(a, b)`: how the prompt shows it."""
-        return f"{self.name}({', '.join(parameter.name for parameter in self.parameters)})"
+        return f"{self.name}({', '.join(p.name for p in self.parameters if not p.on_demand)})"
 
-    def schema(self) -> dict[str, Any]:
-        """The JSON schema of its arguments, in the order of the signature."""
+    def schema(self, demanded: Collection[str] = ()) -> dict[str, Any]:
+        """The JSON schema of its arguments, in the order of the signature; on demand only those that are named."""
+        asked = [p for p in self.parameters if not p.on_demand or p.name in demanded]
         return {
             "type": "object",
-            "properties": {parameter.name: parameter.schema() for parameter in self.parameters},
-            "required": [parameter.name for parameter in self.parameters if parameter.required],
+            "properties": {parameter.name: parameter.schema() for parameter in asked},
+            "required": [parameter.name for parameter in asked if parameter.required or parameter.on_demand],
             "additionalProperties": False,
         }
 
@@ -193,7 +203,8 @@ def grammar(
     Args:
         functions: those that may be called in this step.
         heartbeat: ask for the paper's `request_heartbeat` as well.
-        choices: function -> ways to call it, each argument -> the only texts it may be, for example a block's lines.
+        choices: function -> ways to call it, each argument -> the only texts it may be, for example a block's lines;
+            none leave it free, and ask for one that is asked for on demand.
         bare: a function that is only chosen here; its arguments are worded by another pass.
         lines: of core memory, to be judged; None for a free thought.
     """
@@ -260,7 +271,7 @@ def _tight(
     function: Function, way: Mapping[str, Sequence[str]], heartbeat: bool, lines: Sequence[str] | None
 ) -> dict[str, Any]:
     """The schema of a function's arguments, some of them bound to given texts, without room for white space."""
-    schema = function.schema()
+    schema = function.schema(way)
     if lines is not None and function.name in ("core_memory_append", "core_memory_replace"):
         # One fact a line: no list, and no copy of the verdicts that were just written.
         content = "content" if function.name == "core_memory_append" else "new_content"
@@ -268,7 +279,7 @@ def _tight(
     if heartbeat and function.name != "send_message":
         schema["properties"]["request_heartbeat"] = {"type": "boolean"}
         schema["required"].append("request_heartbeat")
-    schema["properties"] |= {key: {"enum": list(texts)} for key, texts in way.items()}
+    schema["properties"] |= {key: {"enum": list(texts)} for key, texts in way.items() if texts}
     schema["x-guidance"] = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
     return schema
 

@@ -38,7 +38,7 @@ from memory_fs.keeper import Change, Damaged, Documents, Keeper, Manifest, Seale
 from memory_fs.records import Document, Hit, Page, id_mark, pack, size, terms, ticks, unpack
 
 _TIERS, _FULL_TIER = ((64, 512), (8, 64), (0, 8)), 8  # live documents of a segment; so many segments are a tier
-_FORMAT = 4  # raise it when tokens, fields or the manifest change: older indexes are then rebuilt
+_FORMAT = 5  # raise it when tokens, fields or the manifest change: older indexes are then rebuilt
 
 
 class _Places(formats.Positions):
@@ -207,7 +207,7 @@ class _Shelf:
         return self._sizes[number]
 
     def place(self, number: int) -> int:
-        """Where it stands in a talk; 0 for what stands alone."""
+        """Where it stands in a talk or in its document; 0 for what stands alone."""
         return int(self._column("place", number))
 
     def mean_size(self, kind: str) -> float:

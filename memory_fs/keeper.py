@@ -215,6 +215,11 @@ class Keeper(ABC, Generic[S]):
         with self._mutex:
             return lookup.get(self._look(), _known(kind), id)
 
+    def next_part(self, kind: str, id: str) -> Hit | None:
+        """The record that comes next in the document that the record with an id is a part of; None where none does."""
+        with self._mutex:
+            return lookup.next_part(self._look(), _known(kind), id)
+
     def find_text(self, kind: str, text: str) -> Hit | None:
         """The record with exactly this text."""
         with self._mutex:

@@ -19,7 +19,20 @@ from typing import Protocol
 
 from memory_fs.analysis import Part, Query, form_mark, parse
 from memory_fs.english import inflects, root
-from memory_fs.records import EVERY, Document, Hit, Page, date_word, day_mark, hit, id_mark, tag_mark, text_mark, ticks
+from memory_fs.records import (
+    EVERY,
+    Document,
+    Hit,
+    Page,
+    date_word,
+    day_mark,
+    hit,
+    id_mark,
+    part_mark,
+    tag_mark,
+    text_mark,
+    ticks,
+)
 
 _B, _K1 = 0.75, 1.2  # BM25: how much length counts, and how soon repetition stops to count
 _LONG_RUN = 4  # characters; a longer run without spaces is rather a sentence than a word
@@ -47,7 +60,7 @@ class Postings(Protocol):
         ...
 
     def place(self, number: int) -> int:
-        """Where a message stands in the talk; 0 for a document that stands alone."""
+        """Where a message stands in the talk, or a part in its document; 0 for what stands alone."""
         ...
 
     def mean_size(self, kind: str) -> float:
@@ -115,6 +128,16 @@ def find_text(postings: Postings, kind: str, text: str) -> Hit | None:
     """The record with exactly this text."""
     near = postings.matches(kind, (text_mark(text),))
     return _first(postings, (number for number in near if postings.document(number).text == text))
+
+
+def next_part(postings: Postings, kind: str, id: str) -> Hit | None:
+    """The record that comes next in the document that a record is a part of."""
+    here = [postings.document(number) for number in postings.matches(kind, (id_mark(id),))]
+    if not here or not here[0].whole:
+        return None
+    places = {n: postings.place(n) for n in postings.matches(kind, (part_mark(here[0].whole),))}
+    after = min((place for place in places.values() if place > here[0].place), default=0)
+    return _first(postings, (number for number, place in places.items() if place == after))
 
 
 def every(postings: Postings, kind: str) -> Iterator[Document]:

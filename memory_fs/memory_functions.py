@@ -6,20 +6,25 @@ that nothing in them can look like a result of its own.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, Any
 
 from memory_fs.archival import Archival
+from memory_fs.clash import Clash, clash
 from memory_fs.core import Core
 from memory_fs.errors import FunctionError
-from memory_fs.functions import FunctionTable
+from memory_fs.events import Call
+from memory_fs.functions import ON_DEMAND, FunctionTable
 from memory_fs.recall import Recall
+from memory_fs.records import Hit
 from memory_fs.vault import Transaction
 
 Label = Annotated[str, 60]
 Query = Annotated[str, 120]
 Date = Annotated[str, 10]
+Reason = Annotated[str, 200, ON_DEMAND]  # for what is pinned
 HIT_CHARS = 600  # of each hit, characters; the whole text stays in its file
 PAPER = (
     "send_message",
@@ -51,6 +56,9 @@ class Memory:
         why: what brought them up: `search` or `read`.
         reply: what send_message was given.
         before: a search of the conversation finds what was said before this moment: not the question itself.
+        clashes: whether an append is held against the lines of its block.
+        both: what an append may say all the same: who calls was asked.
+        ready, sure: the call that an append was answered with instead; whether nothing else is left to do.
     """
 
     core: Core
@@ -63,6 +71,10 @@ class Memory:
     why: str = "search"
     reply: str | None = None
     before: datetime | None = None
+    clashes: bool = True
+    both: str = ""
+    ready: Call | None = None
+    sure: bool = False
 
 
 def send_message(memory: Memory, message: str) -> str:
@@ -75,12 +87,21 @@ def send_message(memory: Memory, message: str) -> str:
 
 def core_memory_append(memory: Memory, label: Label, content: str) -> str:
     """Save a new fact in core memory, as a new line of a block."""
+    block = memory.core.block(label)
+    asked = memory.clashes and not block.read_only and content != memory.both
+    found = clash(block.lines, content) if asked else None
+    if found:
+        ways = {"label": label, "old_content": found.line, "new_content": content}
+        if block.pinned:
+            ways["reason"] = "the same words" if found.again else ""
+        memory.ready, memory.sure = Call("core_memory_replace", ways, request_heartbeat=True), found.again
+        raise FunctionError(_answered(found, memory.ready))
     return memory.core.append(memory.transaction, label, content)
 
 
-def core_memory_replace(memory: Memory, label: Label, old_content: str, new_content: str) -> str:
+def core_memory_replace(memory: Memory, label: Label, old_content: str, new_content: str, reason: Reason = "") -> str:
     """Correct a fact in core memory: the old line is replaced by the new one."""
-    return memory.core.replace(memory.transaction, label, old_content, new_content)
+    return memory.core.replace(memory.transaction, label, old_content, new_content, reason)
 
 
 def archival_memory_insert(memory: Memory, content: str, tags: list[str] = []) -> str:  # noqa: B006 (never changed)
@@ -92,7 +113,7 @@ def archival_memory_insert(memory: Memory, content: str, tags: list[str] = []) -
 def archival_memory_search(memory: Memory, query: Query, page: int = 1) -> str:
     """Search the notes in archival memory."""
     found = memory.archival.search(query, page, memory.page_size)
-    quoted = [_quote(f"[{hit.id}] {hit.date:%Y-%m-%d}{_cited(hit.source)}", hit.text) for hit in found.hits]
+    quoted = [_quote(_head(hit), hit.text) for hit in found.hits]
     memory.pages += [f"archival/{hit.id}" for hit in found.hits]
     return _listing(("note", f"for {query[:80]!r}"), found.page, found.pages, found.total, page, quoted)
 
@@ -121,7 +142,7 @@ def read(memory: Memory, id: Label) -> str:
     if found is None:
         raise FunctionError(f"there is no note or message {name!r}; search for it with other words")
     memory.pages, memory.why = [f"{found.kind}/{found.id}"], "read"
-    return _quote(f"[{found.id}] {found.date:%Y-%m-%d}{_cited(found.source)}", found.text)
+    return _quote(_head(found), found.text)
 
 
 def memory_insert(memory: Memory, label: Label, content: str, line: int = -1) -> str:
@@ -129,9 +150,9 @@ def memory_insert(memory: Memory, label: Label, content: str, line: int = -1) ->
     return memory.core.insert(memory.transaction, label, content, line)
 
 
-def memory_rethink(memory: Memory, label: Label, content: str) -> str:
+def memory_rethink(memory: Memory, label: Label, content: str, reason: Reason = "") -> str:
     """Rewrite a whole core memory block."""
-    return memory.core.rethink(memory.transaction, label, content)
+    return memory.core.rethink(memory.transaction, label, content, reason)
 
 
 def memory_create_block(memory: Memory, label: Label, description: str, content: str = "") -> str:
@@ -172,9 +193,19 @@ def _quote(head: str, text: str) -> str:
     return head + "".join(f"\n> {line}" for line in shown.splitlines() or [""])
 
 
-def _cited(source: str) -> str:
-    """A citation that stays on its line: a note's source is text from anywhere."""
-    return f", {' '.join(source.split())[:120]}" if source else ""
+def _head(hit: Hit) -> str:
+    """Id, day, pin and citation of a record, on one line: a note's source is text from anywhere."""
+    cited = f", {' '.join(hit.source.split())[:120]}" if hit.source else ""
+    return f"[{hit.id}] {hit.date:%Y-%m-%d}{' (pinned)' if hit.pinned else ''}{cited}"
+
+
+def _answered(found: Clash, ready: Call) -> str:
+    """What an append is told that clashes with a line."""
+    says = "says this already" if found.again else "has a line that may say the same or no longer hold"
+    both = "" if found.again else "; if both are true, give both lines as new_content"
+    both += "; give a reason, the block is pinned" if ready.arguments.get("reason") == "" else ""
+    call = f"{ready.function} {json.dumps(ready.arguments, ensure_ascii=False)}"
+    return f"nothing was appended: {ready.arguments['label']} {says}: {found.line}\nTo put it anew: {call}{both}"
 
 
 def _minute(moment: datetime) -> str:

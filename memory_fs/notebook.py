@@ -51,7 +51,8 @@ def page(shown: Page) -> View:
         Line(f"{shown.total} found, page {shown.page} of {shown.pages}{past}, for", shown.query, strong=True)
     ]
     for hit in shown.hits:
-        cited = (f"[{hit.id}]", f"{hit.date:%Y-%m-%d}", hit.source, hit.path, " ".join(f"#{tag}" for tag in hit.tags))
+        pin, tags = "pinned" if hit.pinned else "", " ".join(f"#{tag}" for tag in hit.tags)
+        cited = (f"[{hit.id}]", f"{hit.date:%Y-%m-%d}", pin, hit.source, hit.path, tags)
         parts += [Line("", ", ".join(part for part in cited if part)), Text(shortened(hit.text, HIT_CHARS))]
     return View(tuple(parts))
 

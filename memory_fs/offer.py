@@ -7,7 +7,7 @@ same is refused.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from memory_fs import policy
@@ -17,6 +17,8 @@ from memory_fs.formats.settings import Settings
 from memory_fs.functions import Function, grammar
 from memory_fs.revision import revision
 from memory_fs.steps import Turn
+
+Ways = dict[str, Sequence[Mapping[str, Sequence[str]]]]  # function -> ways to call it: argument -> the texts it may be
 
 
 def offer(
@@ -32,10 +34,10 @@ def offer(
     """
     message = turn.said
     about = [block for block in blocks if not block.read_only and block.label != "persona"]
-    lines = policy.worth_judging([line for block in about for line in _lines_once(block)], message)
+    lines = policy.worth_judging([line for block in about for line in block.lines], message)
     # A replace can only name a line that is there: the model chooses it, code keeps it exact.
-    swap = [{"label": [b.label], "old_content": [x for x in _lines_once(b) if x in lines]} for b in about]
-    choices = {
+    swap = [_swap(block, [line for line in block.lines if line in lines]) for block in about]
+    choices: Ways = {
         "core_memory_append": [{"label": [block.label]} for block in about],
         "core_memory_replace": [way for way in swap if way["old_content"]],
     }
@@ -51,8 +53,11 @@ def offer(
         names = policy.offered(names, message, memory, not turn.done, room, turn.answerable, turn.warned)
         if replaced and not policy.tells(message) and "send_message" in names:
             names = ["send_message"]  # what was said stands in memory
-    if turn.steps >= settings.max_steps and "send_message" in names:
+    asked = _asked(turn, [function.name for function in functions])
+    if turn.steps >= settings.max_steps and any(function.name == "send_message" for function in functions):
         names = ["send_message"]
+    elif asked and turn.last and turn.last.ready:
+        choices, names, lines = asked, list(asked), [turn.last.ready.arguments["old_content"]]
     offered = [function for function in functions if function.name in names]
     judged = lines if settings.has("verdicts") and policy.judges(message) and not replaced else None
     beat = settings.heartbeat == "requested"
@@ -60,12 +65,32 @@ def offer(
     return offered, grammar(offered, heartbeat=beat, choices=choices, bare=bare, lines=judged)
 
 
+def _swap(block: Block, lines: Sequence[str]) -> Mapping[str, Sequence[str]]:
+    """The way to replace one of some lines of a block; in a pinned one a reason is asked for."""
+    return {"label": [block.label], "old_content": lines, **({"reason": []} if block.pinned else {})}
+
+
+def _asked(turn: Turn, names: Sequence[str]) -> Ways:
+    """The ways that are left after an append clashed with a line: that line is no longer true, or both are."""
+    if turn.last is None or turn.last.ready is None:
+        return {}
+    found = turn.last.ready.arguments
+    ways: Ways = {"core_memory_replace": [{key: [text] if text else [] for key, text in found.items()}]}
+    if not turn.last.sure:
+        ways["core_memory_append"] = [{"label": [found["label"]], "content": [found["new_content"]]}]
+    return {name: way for name, way in ways.items() if name in names}
+
+
 def revised(turn: Turn, blocks: Sequence[Block], offered: Sequence[Function], settings: Settings) -> Call | None:
     """The call that puts a statement in the place of the line that it says anew; None where the model decides."""
-    if not settings.has("verdicts") or turn.done or "core_memory_replace" not in {one.name for one in offered}:
+    if "core_memory_replace" not in {one.name for one in offered}:
+        return None
+    if turn.last and turn.last.ready and turn.last.sure:
+        return turn.last.ready
+    if not settings.has("verdicts") or turn.done:
         return None
     for block in blocks:
-        found = None if block.read_only or block.pinned else revision(_lines_once(block), turn.said)
+        found = None if block.read_only or block.pinned else revision(block.lines, turn.said)
         if found and block.label != "persona":
             ways = {"label": block.label, "old_content": found.old, "new_content": found.new}
             return Call("core_memory_replace", ways, known=f"{found.old} - no longer true", missing="the new line")
@@ -93,9 +118,3 @@ def refusal(turn: Turn, call: Call, offered: Sequence[Function], settings: Setti
         done = f"{name} was called with exactly these arguments in this turn, and it worked"
         return Result(False, f"error: {done}; answer with send_message, or call something else")
     return None
-
-
-def _lines_once(block: Block) -> list[str]:
-    """The lines of a block that are in it exactly once: those that a replace can name."""
-    lines = block.value.split("\n")
-    return [line for line in lines if line.strip() and block.value.count(line) == 1]

@@ -36,7 +36,7 @@ def onward(paging: Paging, hit: Lookup, question: str, reply: str) -> Onward | N
         question: as it was asked last.
         reply: the answer to it.
     """
-    for one in reversed([one for one in paging.pages if one.why == "prefetch"]):
+    for one in reversed([one for one in paging.pages if one.why == "prefetch" and not one.part]):
         here, there = hit(one.cause), hit(one.page)
         if here and there:
             known, named = codes(here.text), {*codes(there.text), there.id}

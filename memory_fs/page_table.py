@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from itertools import islice
 
 from memory_fs.agent import Agent
-from memory_fs.change import AGENT, Change
+from memory_fs.change import Change
 from memory_fs.formats.day import day_path
 from memory_fs.formats.settings import Frame, QueueState
 from memory_fs.prompt import core_text
 from memory_fs.records import Hit, hit
+from memory_fs.vouch import by_model, confirmed
 
 FAR = 2000  # changes that are looked back at for who wrote a file
 TRUST = {"person": "high", "agent": "low", "file": "low"}  # by provenance; the user's own words count as the person's
@@ -34,7 +35,7 @@ class Entry:
         trust: `high` for what a person wrote or said, `low` for what the model wrote or a file said.
         turn: the last turn that used it, 0 when none is known.
         referenced: the mark of the CLOCK rule.
-        dirty: written by the model, and not yet edited or confirmed by a person.
+        dirty: the model wrote it last, and nobody else has said since what it wrote (`memory_fs.vouch`).
         pinned: whether it never leaves.
     """
 
@@ -58,6 +59,7 @@ def page_table(agent: Agent, count: Callable[[str], int], on_disk: int = 0) -> l
         count: the tokens of a text.
         on_disk: how many of the notes and messages out of context are wanted at most.
     """
+    agent.vault.look()  # what a person has just saved is theirs
     state = agent.queue.state()
     held = {frame.page: frame for frame in state.frames}
     queued = {f"recall/{ref.partition('/')[2]}" for ref in state.messages}
@@ -69,7 +71,7 @@ def page_table(agent: Agent, count: Callable[[str], int], on_disk: int = 0) -> l
     return [
         *blocks,
         *_messages(agent, state, count),
-        *(_entry(hit, held, count, wrote, agent.search.pinned(hit)) for hit in hits),
+        *(_entry(agent, hit, held, count, wrote) for hit in hits),
     ]
 
 
@@ -94,7 +96,7 @@ def _last_changes(agent: Agent, paths: Iterable[str]) -> dict[str, Change]:
 
 
 def _writer(change: Change | None) -> str:
-    return "agent" if change and change.author == AGENT[0] else "person"
+    return "agent" if by_model(change) else "person"
 
 
 def _blocks(agent: Agent, state: QueueState, count: Callable[[str], int], wrote: dict[str, Change]) -> Iterator[Entry]:
@@ -102,9 +104,8 @@ def _blocks(agent: Agent, state: QueueState, count: Callable[[str], int], wrote:
         path = f"core/{block.label}.yaml"
         by = _writer(wrote.get(path))
         size = count(core_text([block]))
-        yield Entry(
-            f"core/{block.label}", path, "in context", size, by, TRUST[by], 0, True, by == "agent", block.pinned
-        )
+        dirty = by == "agent" and not confirmed(agent.search, path, block.value)
+        yield Entry(f"core/{block.label}", path, "in context", size, by, TRUST[by], 0, True, dirty, block.pinned)
     if state.summary:
         yield Entry("summary", "queue.yaml", "in context", count(state.summary), "agent", "low", state.turn, True)
 
@@ -117,12 +118,13 @@ def _messages(agent: Agent, state: QueueState, count: Callable[[str], int]) -> I
 
 
 def _entry(
-    one: Hit, held: dict[str, Frame], count: Callable[[str], int], wrote: dict[str, Change], pinned: bool
+    agent: Agent, one: Hit, held: dict[str, Frame], count: Callable[[str], int], wrote: dict[str, Change]
 ) -> Entry:
     page = f"{one.kind}/{one.id}"
     frame = held.get(page)
     by = _writer(wrote.get(one.path)) if one.kind == "archival" else "person"
     by = "file" if by == "person" and one.source else by
+    dirty = by == "agent" and not confirmed(agent.search, one.path, one.text)
     where = "working set" if frame else "on disk"
     turn, marked = (frame.turn, frame.referenced) if frame else (0, False)
-    return Entry(page, one.path, where, count(one.text), by, TRUST[by], turn, marked, by == "agent", pinned)
+    return Entry(page, one.path, where, count(one.text), by, TRUST[by], turn, marked, dirty, one.pinned)

@@ -4,14 +4,15 @@
 - A draft of the answer is checked, sentence by sentence. A code in it that stands in a note which is not in context, or
   a name that nothing in context holds but memory does, is a fault: the draft is taken back. Words of which the model
   itself was unsure are left out of the look-up (FLARE, arXiv 2305.06983, section 3.2).
-- What a page links to comes along, marked as prefetched; when nobody uses such pages, fewer come.
+- What a page links to comes along, and the next part of its document, marked as prefetched; while nobody uses pages of
+  one of these kinds, fewer of that kind come.
 - The pages for a question that was asked before are known, as long as no note has changed.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -52,6 +53,27 @@ class Counters:
     write_backs: int = 0
 
 
+@dataclass
+class Patience:
+    """How much of one kind is fetched ahead: less while it is of no use.
+
+    Attributes:
+        wasted: turns in a row whose pages were of no use.
+        waits: turns that this kind still sits out.
+    """
+
+    wasted: int = 0
+    waits: int = 0
+
+    def settle(self, ahead: Collection[str], used: Collection[str]) -> None:
+        """Take in what was fetched ahead in a turn, and what of it was of use."""
+        if ahead:
+            self.wasted = 0 if set(ahead) & set(used) else self.wasted + 1
+            self.waits = 2**self.wasted - 1 if self.wasted > 1 else 0
+        elif self.waits:
+            self.waits -= 1
+
+
 class Pager:
     """Pages for one agent."""
 
@@ -62,8 +84,7 @@ class Pager:
         self._search, self._evidence, self._settings, self._count = search, evidence, settings, count
         self._known: OrderedDict[tuple[str, ...], tuple[str, tuple[str, ...]]] = OrderedDict()
         self._sizes: dict[str, int] = {}
-        self._wasted = 0  # turns in a row whose prefetched pages were of no use
-        self._waits = 0  # turns that prefetch still sits out
+        self._links, self._parts = Patience(), Patience()
         self.counters = Counters()
 
     # -- what is missing ----------------------------------------------------------------------------------------
@@ -137,23 +158,32 @@ class Pager:
 
     def _ahead(self, paging: Paging) -> None:
         """Fetch what the pages lead to, and what that leads to, as far as the budget goes."""
-        if not self._settings().has("prefetch") or self._waits:
+        if not self._settings().has("prefetch"):
             return
         room = AHEAD - sum(one.why == "prefetch" for one in paging.pages)
         for one in paging.pages:  # grows while it is gone through: a chain of links comes in whole
             hit = self.hit(one.page) if room > 0 else None
-            for page in self._next(hit, paging.before) if hit else ():
-                if room > 0 and not paging.has(page):
-                    paging.pages.append(PageIn(page, "prefetch", one.page))
+            for ahead in (*self._linked(hit, paging.before), *self._next_part(one, hit)) if hit else ():
+                if room > 0 and not paging.has(ahead.page):
+                    paging.pages.append(ahead)
                     self.counters.prefetched += 1
                     room -= 1
 
-    def _next(self, hit: Hit, before: datetime | None) -> list[str]:
-        """Where a page leads: its links, records that share a rare code with it, the next part of its source."""
+    def _linked(self, hit: Hit, before: datetime | None) -> list[PageIn]:
+        """Where a page leads: its links, and records that share a rare code with it."""
+        if self._links.waits:
+            return []
         pages = [f"archival/{id}" for id in links(hit.text) if self.hit(f"archival/{id}")]
         for code in codes(hit.text):
             pages += [page_of(other) for other in self._evidence.having(code, RARE, before)]
-        return [page for page in dict.fromkeys(pages) if page != page_of(hit)]
+        return [PageIn(page, "prefetch", page_of(hit)) for page in dict.fromkeys(pages) if page != page_of(hit)]
+
+    def _next_part(self, one: PageIn, hit: Hit) -> list[PageIn]:
+        """What comes next in a page's document; of a page that was fetched ahead itself nothing, or all would come."""
+        if self._parts.waits or one.why == "prefetch":
+            return []
+        found = self._search.index.next_part(hit.kind, hit.id)
+        return [PageIn(page_of(found), "prefetch", one.page, part=True)] if found else []
 
     def answered(self, paging: Paging, reply: str) -> None:
         """Count which of the prefetched pages led to the answer; fetch less ahead while none does."""
@@ -166,11 +196,8 @@ class Pager:
                 page = ahead[page].cause  # what led there was of use as well
         paging.used |= used
         self.counters.prefetch_used += len(used)
-        if ahead:
-            self._wasted = 0 if used else self._wasted + 1
-            self._waits = 2**self._wasted - 1 if self._wasted > 1 else 0
-        elif self._waits:
-            self._waits -= 1
+        for patience, part in ((self._links, False), (self._parts, True)):
+            patience.settle([page for page, one in ahead.items() if one.part is part], used)
 
     # -- the working set ----------------------------------------------------------------------------------------
 
@@ -221,7 +248,7 @@ class Pager:
     def _pinned(self, pages: Iterable[str]) -> frozenset[str]:
         """Those of some pages that a person pinned: they never leave the working set."""
         hits = {page: self.hit(page) for page in pages}
-        return frozenset(page for page, hit in hits.items() if hit and self._search.pinned(hit))
+        return frozenset(page for page, hit in hits.items() if hit and hit.pinned)
 
 
 def page_of(hit: Hit) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from itertools import pairwise
 
 from memory_fs.analysis import tokens, unspaced
-from memory_fs.english import root
+from memory_fs.english import root, without_s
 
 SEARCHES = ("archival_memory_search", "conversation_search", "conversation_search_date", "read")
 WRITES = ("core_memory_append", "core_memory_replace", "archival_memory_insert")
@@ -40,6 +40,8 @@ _THIN = frozenset(
     as just now not no yes have has had do does did will would can could should about very really also too there here
     you your they them their he she his her what which who when where how all some any more most than then""".split()
 )
+
+_BARE = frozenset("a an the i my me we our am is are has have yes 我 咱 俺 私 僕 的 是".split())
 
 
 def asks(text: str) -> bool:
@@ -70,6 +72,20 @@ def facts(text: str) -> list[str]:
                 back = number > 0 and found and _BACK.match(clause)
                 found = [*found[:-1], f"{found[-1]}，{clause}"] if back else [*found, clause]
     return found if found and all(unspaced(fact[0]) for fact in found) else []
+
+
+def says(text: str, line: str) -> bool:
+    """Whether a text states each sentence of a line, in the same words and the same order.
+
+    What only carries a sentence (`I`, `is`, `a`) does not count; what denies it, another tense and any other word do.
+    """
+    said = [_bare(sentence) for sentence in sentences(stated(text))]
+    wanted = [bare for sentence in sentences(line) if (bare := _bare(sentence))]
+    return bool(wanted) and all(bare in said for bare in wanted)
+
+
+def _bare(sentence: str) -> list[str]:
+    return [without_s(word) if len(word) > 3 else word for word in tokens(sentence) if word not in _BARE]
 
 
 def tells(text: str) -> bool:

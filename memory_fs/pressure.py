@@ -15,7 +15,7 @@ from memory_fs.events import Message
 from memory_fs.formats.settings import QueueState
 from memory_fs.llm import Model
 from memory_fs.prompt import Prompt
-from memory_fs.queue_manager import ALERT, QueueManager
+from memory_fs.queue_manager import ALERT, ALERT_READ_ONLY, QueueManager
 from memory_fs.steps import Pass, Turn
 from memory_fs.vault import Transaction, Vault
 from memory_fs.write_back import WriteBack
@@ -35,8 +35,16 @@ class MemoryPressure:
         writer: Writer,
         write_back: WriteBack,
         compiled: Callable[[QueueState], Prompt],
+        read_only: bool,
     ) -> None:
-        """Args: vault, model, queue, writer, write_back: the agent's; compiled: the prompt for a state of the queue."""
+        """Make it.
+
+        Args:
+            vault, model, queue, writer, write_back: the agent's.
+            compiled: the prompt for a state of the queue.
+            read_only: whether nothing can be saved, so that it makes no sense to ask for it.
+        """
+        self._read_only = read_only
         self._write_back = write_back
         self._vault = vault
         self._model = model
@@ -58,13 +66,18 @@ class MemoryPressure:
         """Tokens of the whole prompt for a state of the queue."""
         return self._model.count(self._compiled(state).turns)
 
+    def _summary_budget(self) -> int:
+        """The longest summary, tokens: it leaves three quarters of what can be used at all to the messages."""
+        room = self.capacity() - self.measure(QueueState())
+        return max(0, min(self._vault.settings.summary_tokens, room // 4))
+
     def check_room(self, core: Core) -> None:
         """Make sure that a message fits beside what can never be evicted.
 
         Raises:
             PromptTooLong: it does not; names the sizes and the file to shorten.
         """
-        bare = self.measure(QueueState(summary=self._queue.state().summary))
+        bare = self.measure(QueueState())
         if bare + LEAST <= self.capacity():
             return
         sizes = {"system.md": len(self._vault.read("system.md") or "")}
@@ -96,11 +109,12 @@ class MemoryPressure:
         return [], []
 
     def _alert(self, turn: Turn) -> list[Change]:
-        turn.warned = True
+        turn.warned = not self._read_only
+        alert = ALERT_READ_ONLY if self._read_only else ALERT
 
         def work(transaction: Transaction) -> None:
             now = replace(self._queue.state(), alerted=True)
-            self._queue.push(transaction, now, [turn.message(self._vault, "system", ALERT)])
+            self._queue.push(transaction, now, [turn.message(self._vault, "system", alert)])
 
         _, change = self._vault.transact(work, "Alert: memory pressure", trailers=turn.trailers())
         return [change] if change else []
@@ -109,12 +123,14 @@ class MemoryPressure:
         passes: list[Pass] = []
 
         def summarise(summary: str, evicted: Sequence[Message]) -> str:
-            text, done = self._writer.summary(summary, evicted, self._vault.settings.summary_tokens)
+            text, done = self._writer.summary(summary, evicted, self._summary_budget())
             passes.extend([done] if done else [])
             return text
 
         new, evicted = self._queue.flush(state, self.measure, target, summarise)
-        if not evicted:
+        if not evicted:  # the newest event may stand beside a summary that was made when there was more room
+            new = replace(state, summary=summarise(state.summary, ()))
+        if not evicted and new.summary == state.summary:
             return passes, []
         gone, left_behind = {message.ref for message in evicted}, self._write_back.unsaved(evicted)
 
@@ -127,6 +143,7 @@ class MemoryPressure:
             if left_behind:
                 self._write_back.keep(transaction, left_behind, {"session": turn.session, "turn": turn.number})
 
-        subject = f"Flush: {len(evicted)} messages leave the context"
+        what = f"{len(evicted)} messages leave the context" if evicted else "the summary is cut"
+        subject = f"Flush: {what}"
         _, change = self._vault.transact(work, subject, trailers=turn.trailers())
         return passes, [change] if change else []

@@ -101,10 +101,14 @@ def compile_prompt(
 def core_text(blocks: Sequence[Block]) -> str:
     """Core memory as the model sees it: each block with its description, used and limit (characters)."""
     return "\n".join(
-        f"[{block.label}] {visible(block.description)} ({block.used}/{block.limit} characters"
-        f"{', read-only' if block.read_only else ''})\n{visible(block.value) or '(empty)'}"
+        f"[{block.label}] {visible(block.description)} ({block.used}/{block.limit} characters{_marks(block)})\n"
+        f"{visible(block.value) or '(empty)'}"
         for block in blocks
     )
+
+
+def _marks(block: Block) -> str:
+    return (", read-only" if block.read_only else "") + (", pinned" if block.pinned else "")
 
 
 def visible(text: str) -> str:

@@ -18,10 +18,9 @@ from memory_fs.recall import Recall
 from memory_fs.vault import Transaction, Vault, decode
 
 PATH = "queue.yaml"
-ALERT = (
-    "Memory pressure: the context window is nearly full and the oldest messages will soon leave it. "
-    "Save what must not be forgotten now, with core_memory_append or archival_memory_insert."
-)
+_FULL = "Memory pressure: the context window is nearly full and the oldest messages will soon leave it. "
+ALERT = _FULL + "Save what must not be forgotten now, with core_memory_append or archival_memory_insert."
+ALERT_READ_ONLY = _FULL + "They stay in recall memory, where conversation_search finds them."
 Measure = Callable[[QueueState], int]
 Summarise = Callable[[str, Sequence[Message]], str]
 
@@ -124,7 +123,9 @@ def _evictable(messages: list[Message]) -> list[list[Message]]:
 
     An alert is none: it comes in the middle of a turn, and what the turn is about has to stay.
     """
-    events = [n for n, m in enumerate(messages) if m.role in ("user", "system") and m.content != ALERT]
+    events = [
+        n for n, m in enumerate(messages) if m.role in ("user", "system") and m.content not in (ALERT, ALERT_READ_ONLY)
+    ]
     last = events[-1] if events else len(messages)
     older = [messages[:n] for n in range(1, last + 1) if n == len(messages) or messages[n].role != "result"]
     if older or not events:

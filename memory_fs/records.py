@@ -47,6 +47,11 @@ def text_mark(text: str) -> str:
     return "\x1f!" + blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
+def part_mark(whole: str) -> str:
+    """The token of the records that are parts of a document."""
+    return "\x1f>" + blake2b(whole.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
 def day_mark(day: str) -> str:
     """The token of records of a day (`2026-11-29`) or a month (`2026-11`)."""
     return "\x1f@" + day
@@ -71,7 +76,10 @@ class Document:
         tags: searched too, and to filter by.
         source: the citation to show; not searched.
         role: of a message: who spoke. A name is searched too, `user` and `assistant` are not.
-        place: of a message: its neighbours in the talk have the numbers beside its own; 0 stands alone.
+        place: of a message: its neighbours in the talk have the numbers beside its own; 0 stands alone. Of a part of
+            a document: a number that grows from part to part.
+        whole: of a note: the document that it is a part of.
+        pinned: of a note: whether a person wrote `priority: pinned`.
     """
 
     id: str
@@ -84,6 +92,8 @@ class Document:
     source: str = ""
     role: str = ""
     place: int = 0
+    pinned: bool = False
+    whole: str = ""
 
 
 @dataclass(frozen=True)
@@ -99,6 +109,7 @@ class Hit:
     tags: tuple[str, ...]
     score: float
     title: str = ""
+    pinned: bool = False
 
 
 @dataclass(frozen=True)
@@ -139,12 +150,14 @@ class PageIn:
     Attributes:
         page: `archival/k3f9x2` or `recall/k3f9x2`.
         why: `fault`, `prefetch`, `search` or `read`.
-        cause: the words it was found by, or the page that linked to it.
+        cause: the words it was found by, or the page that led to it.
+        part: whether it was fetched ahead as the next part of the same document.
     """
 
     page: str
     why: str
     cause: str
+    part: bool = False
 
 
 @dataclass
@@ -193,6 +206,8 @@ def _marks(document: Document) -> Iterator[str]:
     yield id_mark(document.id)
     yield text_mark(document.text)
     yield from dict.fromkeys(map(tag_mark, document.tags))
+    if document.whole:
+        yield part_mark(document.whole)
     yield from map(day_mark, (day.isoformat(), day.isoformat()[:7]))
     yield from map(date_word, (str(day.year), _MONTHS[day.month], str(day.day)))
 
@@ -214,7 +229,7 @@ def pack(ref: str, document: Document) -> bytes:
     seconds = None if offset is None else offset.total_seconds()
     one = document
     kept = (ref, seconds, one.id, one.kind, one.path, one.text, one.title, one.tags, one.source, one.role, one.place)
-    return json.dumps(kept, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    return json.dumps((*kept, one.pinned, one.whole), ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
 def unpack(packed: bytes, date: int) -> tuple[str, Document]:
@@ -229,4 +244,4 @@ def unpack(packed: bytes, date: int) -> tuple[str, Document]:
 def hit(document: Document, score: float) -> Hit:
     """A document as a search shows it."""
     one, date = document, _EPOCH + ticks(document.date) * _TICK
-    return Hit(one.id, one.path, one.kind, one.text, date, one.source, one.tags, score, one.title)
+    return Hit(one.id, one.path, one.kind, one.text, date, one.source, one.tags, score, one.title, one.pinned)

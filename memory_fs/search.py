@@ -66,11 +66,6 @@ class Search:
         self.sync()
         return self.index.get(kind, record_id)
 
-    def pinned(self, hit: Hit) -> bool:
-        """Whether a record is a note that says `priority: pinned`, as it is on disk now."""
-        text = self.vault.read(hit.path) if hit.kind == "archival" else None
-        return text is not None and parse_note(text, hit.path).pinned
-
     def version(self) -> str:
         """Changes with every note that is written, edited, moved or deleted; messages leave it as it is."""
         self.sync()
@@ -105,6 +100,7 @@ class Search:
         ]
 
     def _note(self, path: str, note: Note) -> Document:
+        whole, place = note.part
         return Document(
             id=note.id,
             kind="archival",
@@ -114,6 +110,9 @@ class Search:
             title=note.title,
             tags=note.tags,
             source=note.citation,
+            place=place,
+            pinned=note.pinned,
+            whole=whole,
         )
 
     def _file_time(self, path: str) -> datetime:

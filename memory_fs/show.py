@@ -88,7 +88,14 @@ def step_json(step: Step) -> dict[str, Any]:
 def page_json(page: Page) -> dict[str, Any]:
     """A page of hits as scripts read it."""
     hits = [
-        {"id": hit.id, "path": hit.path, "date": hit.date.isoformat(), "text": hit.text, "source": hit.source}
+        {
+            "id": hit.id,
+            "path": hit.path,
+            "date": hit.date.isoformat(),
+            "text": hit.text,
+            "source": hit.source,
+            **({"pinned": True} if hit.pinned else {}),
+        }
         for hit in page.hits
     ]
     return {"query": page.query, "page": page.page, "pages": page.pages, "total": page.total, "hits": hits}
@@ -103,7 +110,8 @@ def emit_page(page: Page) -> None:
         else "nothing found"
     )
     for hit in page.hits:
-        cited = ", ".join(part for part in (f"{hit.date:%Y-%m-%d}", hit.source, hit.path) if part)
+        pin = "pinned" if hit.pinned else ""
+        cited = ", ".join(part for part in (f"{hit.date:%Y-%m-%d}", pin, hit.source, hit.path) if part)
         emit(f"\n[{hit.id}] {cited}", style="bold")
         emit(hit.text)
 
@@ -127,6 +135,8 @@ def emit_change(change: Change, diff: bool = False) -> None:
         style="yellow" if diff else None,
     )
     if diff:
+        if "Reason" in change.trailers:
+            emit(f"reason: {change.trailers['Reason']}")
         emit_diff(change.diff)
 
 

@@ -103,6 +103,8 @@ class Turn:
         paging: the notes and messages that it brought into context.
         answerable: whether memory was found to hold what the message asks for.
         warned: whether the memory-pressure alert came in it.
+        last: what the last call came to; None before the first.
+        both: what an append says next to a line that it seemed to clash with: asked once, the model decides.
     """
 
     event: Event
@@ -117,6 +119,8 @@ class Turn:
     repeated: str = ""
     answerable: bool = False
     warned: bool = False
+    last: Result | None = None
+    both: str = ""
     paging: Paging = field(init=False)
 
     def __post_init__(self) -> None:
@@ -135,6 +139,9 @@ class Turn:
             once: whether making it again in this turn could only waste a step.
         """
         self.repeated = call.function if self.made(call) else ""
+        self.last = result
+        if result.ready and not result.sure:
+            self.both = str(result.ready.arguments["new_content"])
         if result.ok:
             self.done.add(call.function)
             self.called |= {call_text(call.function, call.arguments)} if once else set()
@@ -146,14 +153,14 @@ class Turn:
 
     def ended(self, call: Call | Result, result: Result, settings: Settings) -> str:
         """Why the turn ends with this call, or ''. Failures are counted by what was called with what."""
-        if not result.ok:
+        if not result.ok and result.ready is None:
             name = call.function if isinstance(call, Call) else ""
             key = call_text(name, call.arguments) if isinstance(call, Call) else "no call"
             for failed in (name, key):
                 self.failures[failed] = self.failures.get(failed, 0) + 1
             if self.failures[key] >= settings.max_failures or self.failures.get("", 0) >= settings.max_failures:
                 return f"the model made the same mistake {self.failures[key]} times: {result.text}"
-        elif isinstance(call, Call):
+        elif result.ok and isinstance(call, Call):
             if call.function == "send_message":
                 return "answered"
             if settings.heartbeat == "requested" and not call.request_heartbeat:
@@ -170,6 +177,12 @@ class Turn:
         """What a commit of this turn says of where it comes from."""
         trailers = {"Session": self.session, "Turn": str(self.number)}
         return {**trailers, "Function": function} if function else trailers
+
+
+def reason_of(call: Call | Result) -> dict[str, str]:
+    """What a commit says of why, where the call gave a reason."""
+    reason = call.arguments.get("reason") if isinstance(call, Call) else None
+    return {"Reason": reason[:200]} if isinstance(reason, str) and reason.strip() else {}
 
 
 def reply_of(step: Step | None) -> str:

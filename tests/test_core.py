@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from conftest import MakeAgent, block, changes_of, edit_by_hand, prompts_of, say, snapshot, value_of
 
-from memory_fs.agent import Agent
+from memory_fs.agent import Agent, reply_of
 from memory_fs.events import Result
+from memory_fs.testing import call
 from memory_fs.undo import undo
 
 LINES = "Name: Chad.\nLives in Porto.\nHas a dog."
@@ -127,12 +128,33 @@ def test_replace_by_nothing_deletes(make_agent: MakeAgent) -> None:
     assert value_of(agent.vault) == ""
 
 
-def test_replace_by_the_same_is_no_change(make_agent: MakeAgent) -> None:
-    """Old and new alike: reported as no change, no history entry."""
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Chad", "Chad"),
+        ("Name: Chad.", "Name: Chad."),
+        ("a", "a"),  # there more than once
+        ("Lives in Lisbon.", "Lives in Porto."),  # replaced before
+        ("Lives in Lisbon.", " Lives in Porto. "),
+    ],
+)
+def test_replace_that_is_done_already_is_no_change(make_agent: MakeAgent, old: str, new: str) -> None:
+    """What is asked for is so: it counts as done, says so, and leaves no history entry."""
     agent = make_agent(files=block("human", LINES))
+    agent.vault.adopt()
     head = agent.vault.history.head
-    assert "unchanged" in do(agent, "core_memory_replace", label="human", old_content="Chad", new_content="Chad").text
-    assert agent.vault.history.head == head
+    result = do(agent, "core_memory_replace", label="human", old_content=old, new_content=new)
+    assert result.ok and f"unchanged: it says this already: {new.strip()}" in result.text
+    assert (value_of(agent.vault), agent.vault.history.head) == (LINES, head)
+
+
+def test_replace_by_the_same_ends_the_writing_of_its_turn(make_agent: MakeAgent) -> None:
+    """The model is not told of a failure that it would repeat: the turn goes on to its answer."""
+    same = {"label": "human", "old_content": "Lives in Porto.", "new_content": "Lives in Porto."}
+    replies = [call("core_memory_replace", missing="correcting a line", **same), say("Noted.")]
+    agent = make_agent(replies, files=block("human", LINES))
+    first, last = agent.run("I live in Porto, close to the river and the bridges, as I told you before.")
+    assert first.result.ok and reply_of(last) == "Noted." and value_of(agent.vault) == LINES
 
 
 # -- labels, permissions --------------------------------------------------------------------------------------------

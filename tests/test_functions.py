@@ -205,6 +205,23 @@ def test_replace_can_only_name_lines_that_are_there() -> None:
         assert not replaces(label, old)
 
 
+def test_an_argument_on_demand_is_asked_for_where_a_way_names_it() -> None:
+    """A reason has to be written where it is asked for, and cannot be where it is not."""
+    ways = [
+        {"label": ["rules"], "old_content": ["No nuts."], "reason": list[str]()},
+        {"label": ["human"], "old_content": ["Likes nuts."]},
+    ]
+    source = of("core_memory_replace", choices={"core_memory_replace": ways})
+
+    def replaces(label: str, old: str, **reason: str) -> bool:
+        arguments = {"label": label, "old_content": old, "new_content": "x", **reason}
+        return accepts(source, call("core_memory_replace", "", "correcting it", **arguments))
+
+    assert replaces("rules", "No nuts.", reason="The doctor said so.") and replaces("human", "Likes nuts.")
+    assert not replaces("rules", "No nuts.") and not replaces("rules", "No nuts.", reason="")
+    assert not replaces("human", "Likes nuts.", reason="The doctor said so.")
+
+
 def judged(verdicts: dict[str, str], missing: str, function: str, **arguments: Any) -> str:
     """A call whose thought goes through the lines of memory."""
     return call(function, "; ".join(f"{line} -> {verdict}" for line, verdict in verdicts.items()), missing, **arguments)

@@ -34,9 +34,10 @@ view
 show
 testing loading starter progress
 doctor page_table
+vouch
 agent past
 offer pressure answering
-revision write_back
+write_back
 writer
 draft
 steps
@@ -45,8 +46,10 @@ pager
 corrections
 onward
 evidence working_set
-policy
 memory_functions
+clash
+revision
+policy
 prompt
 functions
 core recall archival undo restore edits
@@ -97,6 +100,8 @@ EXCEPTIONS = {
     "answering": "an answer is where core memory, the talk, pages and the model's words meet",
     "offer": "what a step may call is where the rules, a revision, the table and the turn meet",
     "write_back": "what was said is held against both tiers in which it may stand, and goes into one",
+    "page_table": "a view of the agent's memory needs history, the prompt's wording and who stands behind a page",
+    "vouch": "what the model wrote is held against who else said it, in history and in both archives",
     "past": "what a prompt is made of meets once more",
     "pressure": "an alert and a flush touch queue, prompt, summary and vault",
 }

@@ -135,6 +135,84 @@ def test_prefetch_backs_off_while_nobody_uses_it_and_comes_back(make_pager: Make
     assert ahead == [2, 2, 0, 0, 0, 2, 2]
 
 
+# -- the next part of a document ------------------------------------------------------------------------------------
+
+
+def part(id: str, source: str, text: str) -> dict[str, str]:
+    """A note that says which part of a document it is."""
+    return {f"archival/{id}.md": f"---\nid: {id}\nsource: {source}\n---\n{text}\n"}
+
+
+MANUAL = part(
+    "one", "{file: manual.pdf, page: 1, chunk: 2}", "The boiler of the cottage was serviced in May, see below."
+)
+MANUAL |= part("two", "{file: manual.pdf, page: 2, chunk: 1}", "Drain it every second autumn, never in winter.")
+MANUAL |= part("three", "{file: manual.pdf, page: 2, chunk: 2}", "Wipe the burner with a dry cloth.")
+MANUAL |= part("zero", "{file: manual.pdf, page: 1, chunk: 1}", "Contents and a warning.")
+MANUAL |= part("other", "{file: other.pdf, page: 1, chunk: 3}", "Something else entirely.")
+MANUAL |= part("chat", "{session: 2026-11-29-a7, turn: 3}", "Saved in a talk.")
+AFTER = "Drain it every second autumn, never in winter."
+
+
+def test_next_part_of_a_document_comes_along(make_pager: MakePager) -> None:
+    """One part, the one behind what was found: not the one before, no other document's, and not the whole rest."""
+    pager, paging = make_pager(MANUAL), Paging(1)
+    assert pager.demand(paging, QUESTION, "")
+    assert brought(paging) == [("archival/one", "fault"), ("archival/two", "prefetch")]
+    assert paging.pages[1].cause == "archival/one" and paging.pages[1].part
+    pager.answered(paging, AFTER)
+    assert (pager.counters.prefetched, pager.counters.prefetch_used) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("source", "after"),
+    [
+        ("{file: a.pdf, page: 3}", "{file: a.pdf, page: 4}"),
+        ("{file: a.txt, offset: 0}", "{file: a.txt, offset: 4096}"),
+        ("{url: 'https://example.org/a', chunk: 9}", "{url: 'https://example.org/a', chunk: 10}"),
+    ],
+)
+def test_whatever_counts_the_parts_gives_their_order(make_pager: MakePager, source: str, after: str) -> None:
+    """Pages, chunks and offsets: the next number that there is."""
+    files = part("here", source, "The boiler of the cottage.") | part("there", after, "Nothing alike.")
+    files |= part("far", after.replace("4096", "99999").replace("4}", "7}").replace("10}", "11}"), "Farther.")
+    pager, paging = make_pager(files), Paging(1)
+    pager.demand(paging, QUESTION, "")
+    assert brought(paging) == [("archival/here", "fault"), ("archival/there", "prefetch")]
+
+
+@pytest.mark.parametrize(
+    "source", ["{file: a.pdf}", "{page: 3}", "a.pdf", "{file: a.pdf, page: -1}", "{file: '', page: 3}"]
+)
+def test_note_that_says_no_part_has_none_behind_it(make_pager: MakePager, source: str) -> None:
+    """A source without a number, or without a document, gives no order."""
+    files = part("here", source, "The boiler of the cottage.") | part("there", "{file: a.pdf, page: 4}", "Not alike.")
+    pager, paging = make_pager(files), Paging(1)
+    pager.demand(paging, QUESTION, "")
+    assert brought(paging) == [("archival/here", "fault")]
+
+
+def test_next_parts_back_off_by_themselves(make_pager: MakePager) -> None:
+    """Parts that nobody uses are left out for some turns; what is linked goes on coming."""
+    files = MANUAL | part("one", "{file: manual.pdf, page: 1, chunk: 2}", "The boiler of the cottage: [[tank]].")
+    files |= note("tank", "Its tank holds ninety litres of rain.")
+    pager = make_pager(files, "query_cache")
+    ahead = []
+    for number in range(1, 8):
+        paging = Paging(number)
+        pager.demand(paging, QUESTION, "")
+        ahead.append([one.page.partition("/")[2] for one in paging.pages if one.why == "prefetch"])
+        pager.answered(paging, "Its tank holds ninety litres of rain." if number < 6 else AFTER)
+    assert ahead == [["tank", "two"]] * 2 + [["tank"]] * 3 + [["tank", "two"]] * 2
+
+
+def test_without_prefetch_no_part_comes_along(make_pager: MakePager) -> None:
+    """`without: [prefetch]` brings what was found alone."""
+    pager, paging = make_pager(MANUAL, "prefetch"), Paging(1)
+    pager.demand(paging, QUESTION, "")
+    assert brought(paging) == [("archival/one", "fault")]
+
+
 # -- questions that were asked before -------------------------------------------------------------------------------
 
 

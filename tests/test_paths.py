@@ -227,6 +227,7 @@ ARGUMENTS: dict[str, Any] = {
     "content": "Likes tea.",
     "old_content": "Dog: Biscuit.",
     "new_content": "Dog: none.",
+    "reason": "It ran away.",
     "query": "tea",
     "start_date": "2026-11-29",
     "end_date": "2026-11-29",

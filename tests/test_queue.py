@@ -18,7 +18,7 @@ from memory_fs.events import Message, MessageRole
 from memory_fs.formats.settings import QueueState
 from memory_fs.llm import Turn
 from memory_fs.prompt import SUMMARY
-from memory_fs.queue_manager import ALERT, QueueManager
+from memory_fs.queue_manager import ALERT, ALERT_READ_ONLY, QueueManager
 from memory_fs.testing import ScriptedModel, call
 from memory_fs.writer import first_sentences
 
@@ -47,11 +47,11 @@ def talk(agent: Agent, messages: int, start: int = 0) -> None:
         agent.send(f"What is number {number} zq{number}zq? {FILLER * 3}")
 
 
-def talker(make_agent: MakeAgent, window: int = 1024, summary: str = "") -> Agent:
+def talker(make_agent: MakeAgent, window: int = 1024, summary: str = "", core: str = "", **options: bool) -> Agent:
     """An agent with a small window whose model always answers."""
-    agent = make_agent(window=window)
+    agent = make_agent(window=window, files=block("human", core, limit=9000) if core else {})
     agent.close()
-    return Agent(agent.vault, Talker(window, summary))
+    return Agent(agent.vault, Talker(window, summary), **options)
 
 
 def flushes(agent: Agent) -> list[str]:
@@ -88,6 +88,18 @@ def test_alert_is_shown_to_the_model_as_the_programs(make_agent: MakeAgent) -> N
         talk(agent, 1)
     shown = prompts_of(agent)[-1] if len(prompts_of(agent)) else ""
     assert f"[system] {ALERT}" in shown and "archival_memory_insert" in ALERT
+    agent.close()
+
+
+def test_alert_of_a_read_only_session_asks_for_nothing(make_agent: MakeAgent) -> None:
+    """What cannot be saved is not asked for: the alert says what will leave, and where it stays."""
+    agent = talker(make_agent, read_only=True)
+    while not flushes(agent):
+        talk(agent, 1)
+    (alert,) = [content for role, content in said(agent) if role == "system"]
+    assert alert == ALERT_READ_ONLY and "oldest messages will soon leave" in alert and "conversation_search" in alert
+    assert not any(word in alert.casefold() for word in ("save", "core_memory", "archival_memory"))
+    assert alerts(agent) == 0
     agent.close()
 
 
@@ -150,6 +162,51 @@ def test_second_flush_folds_the_first_summary_in(make_agent: MakeAgent) -> None:
     assert "Old summary:\nThey spoke of porridge with plums and pears.\n" in second
     assert "summary: |\n  They spoke of porridge with plums and pears.\n" in (agent.vault.read("queue.yaml") or "")
     assert "They spoke of porridge with plums and pears." in prompts_of(agent)[-1]
+    agent.close()
+
+
+def room(agent: Agent) -> int:
+    """The tokens that messages and the summary may take together."""
+    return agent._pressure.capacity() - agent._pressure.measure(QueueState())
+
+
+SPOKE = " ".join(f"They spoke of porridge with plums and pears on day {n}." for n in range(30))
+BULKY = "\n".join(f"Fact {n} about porridge with plums and pears." for n in range(40))
+
+
+def test_summary_leaves_room_for_what_it_sums_up(make_agent: MakeAgent) -> None:
+    """Where instructions and core memory take most of the window, the summary takes a quarter of the rest at most."""
+    agent = talker(make_agent, window=1536, summary=SPOKE[:900], core=BULKY)
+    assert 300 < room(agent) < 700
+    while len(flushes(agent)) < 3:
+        talk(agent, 1)
+    summary = agent.queue.state().summary
+    assert summary and room(agent) // 8 < agent.model.count_text(summary) <= room(agent) // 4
+    agent.close()
+
+
+def test_long_talk_in_a_window_that_is_mostly_fixed(make_agent: MakeAgent) -> None:
+    """At 2,048 tokens with little room a flush still makes room for several messages, and all of them are in recall."""
+    agent = talker(make_agent, window=2048, summary=SPOKE, core="\n".join([BULKY, BULKY.replace("Fact", "Point")]))
+    assert room(agent) < 500
+    for number in range(60):
+        agent.send(f"What is number {number} zq{number}zq? Is porridge with plums and pears a fine breakfast?")
+    assert len(flushes(agent)) <= 15
+    assert sum(role == "user" for role, _ in said(agent)) == 60
+    agent.close()
+
+
+def test_summary_is_cut_when_core_memory_grows_beside_it(make_agent: MakeAgent) -> None:
+    """What was summed up while there was room does not end the talk: its oldest lines go, the rest stays."""
+    agent = talker(make_agent, window=1536, summary="zebra " * 400)  # first sentences take the place of such a summary
+    while len(flushes(agent)) < 2:
+        talk(agent, 1)
+    before = agent.queue.state().summary.split("\n")
+    edit_by_hand(agent.vault, "core/human.yaml", block("human", BULKY, limit=9000)["core/human.yaml"])
+    edit_by_hand(agent.vault, "core/more.yaml", block("more", BULKY[:1400], limit=9000)["core/more.yaml"])
+    talk(agent, 2)
+    after = agent.queue.state().summary.split("\n")
+    assert len(after) < len(before) and agent.model.count_text("\n".join(after)) <= room(agent) // 4
     agent.close()
 
 

@@ -43,6 +43,11 @@ class Block:
         """Characters in use."""
         return len(self.value)
 
+    @property
+    def lines(self) -> list[str]:
+        """The lines that are in it exactly once: those that a replace can name."""
+        return [line for line in self.value.split("\n") if line.strip() and self.value.count(line) == 1]
+
     def _repr_html_(self) -> str:
         from memory_fs import notebook
 

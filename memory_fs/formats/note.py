@@ -20,6 +20,8 @@ from memory_fs.formats.strict_yaml import Mapping, load_mapping, scalar
 _HEAD = re.compile(r"---[ \t]*\r?\n(.*?)(?:^---[ \t]*(?:\r?\n|\Z))", re.DOTALL | re.MULTILINE)
 _SLUG = re.compile(r"[^\w]+")
 SLUG_BYTES = 60
+WHOLES = ("file", "url")  # the keys of a source that name a document
+_MOST = 1 << 31
 ID = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
 
 
@@ -48,7 +50,19 @@ class Note:
     @property
     def citation(self) -> str:
         """The source on one line: `notes.pdf, page 3`."""
-        return ", ".join(str(v) if k in ("file", "url") else f"{k} {v}" for k, v in self.source.items())
+        return ", ".join(str(v) if k in WHOLES else f"{k} {v}" for k, v in self.source.items())
+
+    @property
+    def part(self) -> tuple[str, int]:
+        """The document that it is a part of, and a number that grows from part to part; ("", 0) where it is none.
+
+        A source such as `{file: notes.pdf, page: 3, chunk: 2}` names both: the numbers count in the order in which they
+        stand there, two of them, each below 2**31.
+        """
+        whole = next((f"{key} {self.source[key]}" for key in WHOLES if self.source.get(key)), "")
+        numbers = [value for value in self.source.values() if type(value) is int and 0 <= value < _MOST]
+        first, second = [*numbers, 0, 0][:2]
+        return (whole, first * _MOST + second + 1) if whole and numbers else ("", 0)
 
 
 def parse_note(text: str, path: str) -> Note:

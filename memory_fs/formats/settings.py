@@ -12,7 +12,7 @@ from memory_fs.formats.block import BOM, replace_value, text_of
 from memory_fs.formats.strict_yaml import Mapping, load_mapping, scalar
 
 DEFAULT_MODEL = "qwen2.5-coder-1.5b-instruct"
-MECHANISMS = ("guard", "verdicts", "wording", "faults", "prefetch", "clock", "query_cache", "write_back")
+MECHANISMS = ("guard", "verdicts", "wording", "faults", "prefetch", "clock", "query_cache", "write_back", "clashes")
 """The parts of the control plane that `without` can switch off, so that each can be measured alone."""
 
 
