@@ -134,6 +134,7 @@ WRITERS = {
     "bench/conversation": "vaults of its own, in temporary folders",
     "bench/vaults": "vaults of its own, in temporary folders",
     "bench/harness": "the log of a run, where it was asked for",
+    "bench/everyday": "the log of a run, where it was asked for",
     "bench/judge": "prompts for another model, where they were asked for",
     "bench/plot": "a picture, where it was asked for",
     "bench/write": "vaults of its own, in temporary folders",
