@@ -18,7 +18,7 @@ from memory_fs.errors import ModelError, PromptTooLong
 from memory_fs.llm import Model, Turn
 from memory_fs.llm.kv import KEEP, Checkpoints
 from memory_fs.llm.llama import LlamaModel, TokenCounter
-from memory_fs.llm.native import BATCH, FEW, NARROW, TILE, batches
+from memory_fs.llm.native import BATCH, FEW, TILE, batches
 
 KINDS = ("llama", "gemma3", "mamba")
 SYSTEM = "You are a helper. " * 8
@@ -128,16 +128,15 @@ def test_a_sliding_window_is_cut_back_past_its_width(files: dict[str, Path]) -> 
 
 
 def test_batches_waste_no_tiles() -> None:
-    """Tokens are evaluated in full tiles or few at a time, never in half a tile; with AVX-512 as many as there are."""
+    """Tokens are evaluated in full tiles and in few at a time, never in a tile that is half empty."""
     for count in range(200):
-        sizes = batches(count, wide=False)
+        sizes = batches(count)
         assert sum(sizes) == count
         assert all(size <= FEW or size % TILE in (0, *range(TILE - 5, TILE)) for size in sizes)
-        assert max(sizes, default=1) <= NARROW
-        assert sum(batches(count)) == count and max(batches(count), default=1) <= BATCH
-    assert batches(70, wide=False) == [32, 32, 6]
-    assert batches(20, wide=False) == [16, 4]
-    assert batches(10, wide=False) == [5, 5]
+        assert max(sizes, default=1) <= BATCH
+    assert batches(70) == [32, 32, 6]
+    assert batches(20) == [16, 4]
+    assert batches(10) == [5, 5]
 
 
 def test_the_slots_do_not_disturb_each_other(path: Path, model: LlamaModel) -> None:

@@ -33,7 +33,9 @@ import llama_cpp as api
 from llguidance import LLMatcher, LLTokenizer
 
 SLOTS = 2
-TILE, FEW, NARROW = 16, 7, 32
+BATCH = 32
+"""Most tokens evaluated at a time: few enough that Ctrl-C is served between two batches."""
+TILE, FEW = 16, 7
 
 
 @api.llama_log_callback  # type: ignore[untyped-decorator]
@@ -45,9 +47,6 @@ api.llama_log_set(_silent, ctypes.c_void_p(0))
 api.llama_backend_init()
 
 VERSION: str = api.__version__
-WIDE = b"AVX512 = 1" in api.llama_print_system_info()
-BATCH = 128 if WIDE else NARROW
-"""Most tokens evaluated at a time: few enough that Ctrl-C is served between two batches."""
 
 
 def load(path: Path, *, vocab_only: bool) -> Any:
@@ -132,28 +131,22 @@ def _metadata(model: Any) -> dict[str, str]:
     return found
 
 
-def batches(count: int, wide: bool = WIDE) -> list[int]:
+def batches(count: int) -> list[int]:
     """Sizes of the batches in which tokens are evaluated.
 
-    Without AVX-512 llama.cpp's kernels multiply up to `FEW` tokens one by one, and more in tiles of `TILE`, full or
-    not: 8 tokens at once cost as much as 16, twice as much as 4 and 4. With it the more at once, the better.
-
-    Args:
-        count: how many tokens.
-        wide: whether the processor has AVX-512.
+    llama.cpp's kernels for processors multiply up to `FEW` tokens one by one, and more in tiles of `TILE`, full or
+    not: 8 tokens at once cost as much as 16, twice as much as 4 and 4.
     """
-    if wide:
-        return [min(BATCH, count - done) for done in range(0, count, BATCH)]
     sizes = []
     while count:
         if count <= FEW:
             size = count
         elif count <= TILE - 3:
             size = (count + 1) // 2
-        elif count <= NARROW - 5:
+        elif count <= BATCH - 5:
             size = min(count, TILE)
         else:
-            size = min(count, NARROW)
+            size = min(count, BATCH)
         sizes.append(size)
         count -= size
     return sizes
