@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from memory_fs.cli_options import JsonOption, group, say
+from memory_fs.errors import MemoryFsError
 
 if TYPE_CHECKING:
     from memory_fs.llm.llama import LlamaModel
@@ -133,6 +134,8 @@ def everyday(
     from memory_fs.bench.everyday import figures, read, run
 
     asked = [one for one in read(conversations) if one["id"].startswith(only)]
+    if not asked:
+        raise MemoryFsError(f"{conversations} has no conversation whose id begins with {only!r}")
     with load(model, 4096) as loaded:
         print_rows([figures(run(loaded, asked, say, log))], as_json)
 

@@ -19,6 +19,7 @@ from memory_fs.records import Hit
 from memory_fs.vault import Vault, decode
 
 _FAR = 1000  # changes that are looked back at when a vault is opened
+Blobs = tuple[str | None, str | None]  # what a path holds: in its file, and in history
 
 
 @dataclass(frozen=True)
@@ -37,9 +38,7 @@ class Corrections:
         self._vault = vault
         self._lost: list[Lost] = []
         self._seen: set[str] = set()  # changes whose losses are known
-        self._at: dict[
-            str, tuple[str | None, str | None]
-        ] = {}  # core memory as it was looked at last: in its files, and in history
+        self._at: dict[str, Blobs] = {}  # core memory as it was looked at last
         self._now: frozenset[str] = frozenset()  # the words that it has
 
     def outdated(self, hit: Hit) -> bool:

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from memory_fs.agent import Agent, reply_of
+from memory_fs.agent import Agent
+from memory_fs.bench.conversation import talk
 from memory_fs.bench.data import Kinds, rows, wrong
 from memory_fs.bench.harness import writing
-from memory_fs.bench.scores import interval
+from memory_fs.bench.scores import contained, interval
 from memory_fs.bench.systems import notes
 from memory_fs.llm import Model
 from memory_fs.policy import topic
@@ -68,41 +69,33 @@ def run(
 
 
 def _one(model: Model, conversation: dict[str, Any], say: Callable[[str], None]) -> dict[str, Any]:
-    messages, replies, seconds = conversation["messages"], [], 0.0
+    messages, answers = conversation["messages"], conversation["answers"]
     with tempfile.TemporaryDirectory() as folder, Agent(init_vault(Path(folder) / "vault"), model) as agent:
         agent.warm()
         before = notes(agent.vault)
-        for message in messages:
-            steps = list(agent.run(message))
-            replies.append(reply_of(steps[-1]))
-            seconds += sum(step.seconds for step in steps)
+        replies, steps = talk(agent, messages, say)
         saved = [agent.core.block("human").value]
         saved += [one.text for path in sorted(notes(agent.vault) - before) for one in agent.search.load(path)]
-        lines = [line for text in saved for line in text.split("\n") if line.strip()]
-    verdicts = {n: judged(replies[int(n)], way) for n, way in conversation["answers"].items()}
-    told = [message for n, message in enumerate(messages) if str(n) not in verdicts]
+    lines = [line for text in saved for line in text.split("\n") if line.strip()]
+    wrong = [n for n, way in answers.items() if not judged(replies[int(n)], way)]
+    told = [message for n, message in enumerate(messages) if str(n) not in answers]
     strange = [line for line in lines if not supported(line, told)]
-    for n, right in verdicts.items():
-        say(f"{conversation['id']}: {'right' if right else 'WRONG'}: {messages[int(n)]} {replies[int(n)]}")
-    say("".join(f"{conversation['id']}: not said: {line}\n" for line in strange) + f"saved: {' / '.join(lines)}")
+    say(f"{conversation['id']}: wrong: {[messages[int(n)] for n in wrong]}, not said: {strange}, saved: {lines}\n")
     return {
         "id": conversation["id"],
-        "right": sum(verdicts.values()),
-        "asked": len(verdicts),
+        "right": len(answers) - len(wrong),
+        "asked": len(answers),
         "supported": len(lines) - len(strange),
         "saved": len(lines),
-        "seconds": round(seconds, 1),
+        "seconds": round(sum(step.seconds for step in steps), 1),
         "talk": list(zip(messages, replies, strict=True)),
         "lines": lines,
     }
 
 
-def judged(reply: str, way: dict[str, list[str]]) -> bool:
-    """Whether a reply has one of the right words and none of the wrong ones, in whatever case."""
-    said = reply.casefold()
-    return any(word.casefold() in said for word in way["right"]) and not any(
-        word.casefold() in said for word in way.get("wrong", ())
-    )
+def judged(reply: str, way: Mapping[str, Sequence[str]]) -> bool:
+    """Whether a reply has one of the right words and none of the wrong ones."""
+    return contained(way["right"], reply) and not contained(way.get("wrong", ()), reply)
 
 
 def supported(line: str, told: Sequence[str]) -> bool:
