@@ -98,12 +98,14 @@ def revised(turn: Turn, blocks: Sequence[Block], offered: Sequence[Function], se
 
 
 def verbatim(call: Call, turn: Turn, blocks: Sequence[Block], settings: Settings) -> Call:
-    """An append in the words of the person, where the model would lose some of them."""
-    if call.function != "core_memory_append" or not settings.has("guard"):
+    """A write to core memory, one fact a line, in the words of the person where the model would lose some of them."""
+    key = {"core_memory_append": "content", "core_memory_replace": "new_content"}.get(call.function)
+    if not settings.has("guard") or not isinstance(call.arguments.get(key or ""), str) or key is None:
         return call
     memory = "\n".join(block.value for block in blocks)
-    told = [fact for fact in policy.facts(turn.said) if policy.is_news(fact, memory)]
-    return replace(call, arguments={**call.arguments, "content": "\n".join(told)}) if told else call
+    told = [fact for fact in policy.facts(turn.said) if policy.is_news(fact, memory)] if key == "content" else []
+    lines = told or policy.one_a_line(call.arguments[key])
+    return replace(call, arguments={**call.arguments, key: "\n".join(lines)})
 
 
 def refusal(turn: Turn, call: Call, offered: Sequence[Function], settings: Settings) -> Result | None:

@@ -22,6 +22,8 @@ LONG = 400  # a message longer than this may become a note, characters
 _CLAUSE = re.compile(r"[^，,；;、。！!.\s][^，,；;。！!]*")
 _BACK = re.compile("名?叫|[它他她其这那]|而|但|并|就|因为|所以")  # of a clause: about what was named before
 _SENTENCE = re.compile(r"[^.!?。！？\n]+[.!?。！？\n]*")
+_TITLES = r"\b[A-Z]", *(rf"\b{title}" for title in "Mr Mrs Ms Dr St Prof Hr Fr Sr Sra Mme".split())
+_STOP = re.compile(r"(?<=\w\.)" + "".join(rf"(?<!{title}\.)" for title in _TITLES) + r" +(?=\w)")
 _MARK = re.compile(r"[?？؟]")
 _ASKING = frozenset(
     """what who whom whose where when why which how do does did is are was were can could will would should
@@ -57,6 +59,11 @@ def stated(text: str) -> str:
 def sentences(text: str) -> list[str]:
     """The sentences of a text, without what stands around them."""
     return [sentence.strip() for sentence in _SENTENCE.findall(text) if sentence.strip()]
+
+
+def one_a_line(text: str) -> list[str]:
+    """The statements of a text that a model wrote, each to be a line of its own: only lines can be replaced alone."""
+    return _STOP.sub("\n", text).split("\n")
 
 
 def facts(text: str) -> list[str]:

@@ -1,11 +1,11 @@
-"""What somebody tells in Chinese is saved in their own words, one fact a line."""
+"""What is saved is one fact a line; what somebody tells in Chinese, in their own words."""
 
 from __future__ import annotations
 
 import pytest
 from conftest import MakeAgent, say
 
-from memory_fs.policy import facts
+from memory_fs.policy import facts, one_a_line
 from memory_fs.testing import call
 
 
@@ -45,3 +45,34 @@ def test_an_english_append_is_the_models(make_agent: MakeAgent) -> None:
     agent = make_agent([append, say("Hello.")])
     agent.send("My name is Chad.")
     assert agent.core.block("human").value == "Name: Chad."
+
+
+def test_an_append_of_two_sentences_makes_two_lines(make_agent: MakeAgent) -> None:
+    """Each fact stands in a line of its own, and can be replaced without the other; so it is in a replace."""
+    told = call("core_memory_append", missing="saving a new fact", label="human", content="Name: Bo. Lives in Ghent.")
+    moved = call(
+        "core_memory_replace",
+        missing="correcting a line",
+        label="human",
+        old_content="Lives in Ghent.",
+        new_content="Lives in Bruges. Works there.",
+    )
+    agent = make_agent([told, say("Hello."), moved, say("Good.")])
+    agent.send("I'm Bo and I live in Ghent.")
+    assert agent.core.block("human").lines == ["Name: Bo.", "Lives in Ghent."]
+    agent.send("I moved to Bruges and work there.")
+    assert agent.core.block("human").lines == ["Name: Bo.", "Lives in Bruges.", "Works there."]
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("Name: Nora. Plays the cello.", ["Name: Nora.", "Plays the cello."]),
+        ("Dr. Hale is a dentist. He works in Bruges.", ["Dr. Hale is a dentist.", "He works in Bruges."]),
+        ("Mrs. J. Osei runs 3.5 km; see a.osei@example.org", ["Mrs. J. Osei runs 3.5 km; see a.osei@example.org"]),
+        ("Lives in Porto.", ["Lives in Porto."]),
+    ],
+)
+def test_statements_become_lines_of_their_own(text: str, lines: list[str]) -> None:
+    """A sentence that a model wrote behind another is a line, so that each can be replaced; titles end none."""
+    assert one_a_line(text) == lines

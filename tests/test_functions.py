@@ -272,6 +272,11 @@ MESSAGES = {
         "I have a dog called Biscuit.",
         call("core_memory_append", "Name: Chad. -> still true", "saving a new fact", label="human", content="Biscuit."),
     ),
+    "a new fact with a title, and a second one": (
+        "Dr. Hale is my dentist. He works in Bruges.",
+        call("core_memory_append", "Name: Chad. -> still true", "saving a new fact", label="human",
+             content="Dentist: Dr. Hale. He works in Bruges."),
+    ),
     "a fact that makes a line untrue": (
         "My name is Bo, not Chad.",
         call("core_memory_replace", "Name: Chad. -> no longer true", "correcting a line", label="human",
